@@ -1,0 +1,68 @@
+"""One temperature after the filter: fitted by log-loss, it changes no ranking."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import softmax
+
+from unlabel.parts import Columns, Float64s
+from unlabel.validation import UnlabelError
+
+# One number is fitted: below this many rows its error outweighs what it corrects.
+MIN_ROWS = 50
+# Beyond these bounds a temperature is a sign of rows that cannot tell one.
+COLDEST, HOTTEST = 0.01, 100.0
+
+
+def at_temperature(probabilities: Float64s, temperature: float) -> Float64s:
+    """Raise rows to the power 1/temperature and divide them by their sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> at_temperature(np.array([[0.8, 0.2]]), 2.0).round(3)
+    array([[0.667, 0.333]])
+    """
+    if temperature == 1:
+        return probabilities
+    with np.errstate(divide="ignore"):
+        return np.asarray(softmax(np.log(probabilities) / temperature, axis=1))
+
+
+def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
+    """Find the temperature with the lowest log-loss for the true `columns`.
+
+    A row that gives its true label no probability does so at every temperature, and is
+    left out.
+    """
+    truth = probabilities[np.arange(len(columns)), columns]
+    rows, truth = probabilities[truth > 0], np.log(truth[truth > 0])
+    if len(rows) < MIN_ROWS:
+        raise UnlabelError(
+            f"calibrate needs at least {MIN_ROWS} reference rows of labels that remain, with some "
+            f"confidence in the true label, and found {len(rows)}: give more rows, or leave "
+            "calibrate off."
+        )
+    with np.errstate(divide="ignore"):
+        logs = np.log(rows)
+
+    def slope(sharpness: float) -> float:
+        """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
+        weights = softmax(sharpness * logs, axis=1)
+        expected = (weights * np.where(weights > 0, logs, 0.0)).sum(axis=1)
+        return float((expected - truth).mean())
+
+    if slope(1 / COLDEST) <= 0:
+        raise UnlabelError(
+            "calibrate found no temperature: the filtered confidences are right in all, or nearly "
+            f"all, of the {len(rows)} reference rows of labels that remain. Give rows that the "
+            "model was not trained on, or leave calibrate off."
+        )
+    if slope(1 / HOTTEST) >= 0:
+        raise UnlabelError(
+            "calibrate found no temperature: the filtered confidences tell no more than chance in "
+            f"the {len(rows)} reference rows of labels that remain. Check that the true labels "
+            "belong to these rows, or leave calibrate off."
+        )
+    return 1 / float(brentq(slope, 1 / HOTTEST, 1 / COLDEST, xtol=1e-14, rtol=1e-14))

@@ -1,0 +1,201 @@
+"""The fitted filter: immutable, framework-free, everything a deployment needs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from unlabel import artifact
+from unlabel.calibration import at_temperature
+from unlabel.literal import apply_literal, as_probabilities
+from unlabel.osr import Chain
+from unlabel.parts import SPLITS, Columns, Float64s, Floats, mask, removed_mass, row_blocks
+from unlabel.validation import (
+    INPUT_KINDS,
+    METHODS,
+    InputKind,
+    Label,
+    Method,
+    UnlabelError,
+    as_confidences,
+    as_labels,
+    choice,
+    labels_to_remove,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OutputFilter:
+    """Removes labels from a classifier's confidence vectors.
+
+    It holds statistics of labels, never a row of data. `unlabel.LabelRemover` fits one.
+
+    Attributes
+    ----------
+    classes_in : tuple of labels
+        The labels of the model, in the order of its outputs.
+    removed : tuple of labels
+        The removed labels, in the order of their removal.
+    means, shares : arrays of shape (n_removed, n_labels)
+        The statistics of each removed label: the mean of its reference rows, and how its
+        residual is shared out; 0 for labels that are gone at its turn. All 0 with
+        ``method="mask"``, which needs none.
+    counts : tuple of int
+        The number of reference rows of each removed label.
+    method : {"osr", "mask", "literal"}
+    input : {"probabilities", "logits"}
+        What `apply` takes. It returns probabilities in either case.
+    temperature : float
+        The temperature of the result, 1 for a filter that was not calibrated.
+
+    Examples
+    --------
+    >>> from unlabel import LabelRemover
+    >>> confidences = [[.7, .2, .1], [.6, .1, .3], [.1, .8, .1]]
+    >>> remover = LabelRemover(remove=["cat"], classes=["cat", "dog", "fox"])
+    >>> retired = remover.fit(confidences, ["cat", "cat", "dog"]).filter_
+    >>> retired.classes
+    ('dog', 'fox')
+    >>> retired.apply([[.6, .3, .1]]).round(3)
+    array([[0.75, 0.25]])
+    """
+
+    classes_in: tuple[Label, ...]
+    removed: tuple[Label, ...]
+    means: Float64s = field(repr=False)
+    shares: Float64s = field(repr=False)
+    counts: tuple[int, ...]
+    method: Method = "osr"
+    input: InputKind = "probabilities"
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        as_labels(self.classes_in, "classes")
+        labels_to_remove(self.classes_in, self.removed, None)
+        choice(self.method, METHODS, "method")
+        choice(self.input, INPUT_KINDS, "input")
+        if not 0 < self.temperature < float("inf"):
+            raise UnlabelError(f"The temperature is {self.temperature!r}: it must be above 0.")
+        if len(self.counts) != len(self.removed) or any(count < 0 for count in self.counts):
+            raise UnlabelError(f"{self.counts!r} is not one count of rows a removed label.")
+        for name in ("means", "shares"):
+            statistics = np.array(getattr(self, name), dtype=np.float64)
+            statistics.flags.writeable = False
+            object.__setattr__(self, name, statistics)
+        self._check_statistics()
+
+    def _check_statistics(self) -> None:
+        """Refuse statistics that no reference rows could have given."""
+        shape = (len(self.removed), len(self.classes_in))
+        there = np.ones(shape, dtype=np.bool_)  # the labels that each step finds
+        for step, column in enumerate(self.removed_columns):
+            there[step + 1 :, column] = False
+        after = there.copy()  # the labels that each step leaves
+        after[np.arange(len(self.removed)), self.removed_columns] = False
+        for name, statistics, at in (("mean", self.means, there), ("share", self.shares, after)):
+            if statistics.shape != shape:
+                raise UnlabelError(f"The {name}s have the shape {statistics.shape}, not {shape}.")
+            fine = np.isfinite(statistics) & (at | (statistics == 0))
+            if self.method == "osr":
+                sums = statistics.sum(axis=1, keepdims=True)
+                fine &= (statistics >= 0) & (sums > 0) & (sums < 1 + 1e-6)
+            elif self.method == "mask":
+                fine &= statistics == 0
+            if not fine.all():
+                label = self.removed[int(np.argmin(fine.all(axis=1)))]
+                raise UnlabelError(
+                    f"The {name} of the removed label {label!r} is not one that "
+                    f"method={self.method!r} gives."
+                )
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The labels that remain, in the order of the result's columns."""
+        return tuple(self.classes_in[column] for column in self.retained_columns)
+
+    @cached_property
+    def removed_columns(self) -> Columns:
+        """The columns of the removed labels, in the order of their removal."""
+        column_of = {label: column for column, label in enumerate(self.classes_in)}
+        return np.array([column_of[label] for label in self.removed], dtype=np.intp)
+
+    @cached_property
+    def retained_columns(self) -> Columns:
+        """The columns of the labels that remain, in ascending order."""
+        return np.setdiff1d(np.arange(len(self.classes_in)), self.removed_columns)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The steps of the method, ready to be applied."""
+        return Chain.of(self.removed_columns, self.means, self.shares)
+
+    def apply(self, confidences: Any) -> Floats:
+        """Turn vectors over the model's labels into vectors over those that remain.
+
+        Parameters
+        ----------
+        confidences : array of shape (n_rows, n_labels)
+            Probabilities or logits, as the filter's `input` says, in float16, float32 or
+            float64. They are not written to.
+
+        Returns
+        -------
+        array of shape (n_rows, n_labels - n_removed)
+            Probabilities in the dtype of the input, computed in float64. A row's result
+            does not depend on the rows beside it.
+        """
+        rows = as_confidences(confidences, self.input, self.classes_in)
+        return self.apply_checked(rows, rows.dtype)
+
+    def apply_checked(self, rows: Floats, dtype: np.dtype[Any]) -> Floats:
+        """Apply the filter to rows that were validated before."""
+        result = np.empty((len(rows), len(self.retained_columns)), dtype=dtype)
+        for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
+            out[:] = at_temperature(self._redistribute(block), self.temperature)
+        return result
+
+    def _redistribute(self, rows: Floats) -> Float64s:
+        split = SPLITS[self.input]
+        if self.method == "literal":
+            probabilities = as_probabilities(rows, split)
+            return apply_literal(probabilities, self.removed_columns, self.means, self.shares)
+        parts = split(rows, self.removed_columns, self.retained_columns)
+        return mask(parts) if self.method == "mask" else self.chain.redistribute(parts)
+
+    def removed_mass(self, confidences: Any) -> Float64s:
+        """Give the probability that each row has on the removed labels.
+
+        Examples
+        --------
+        >>> from unlabel import LabelRemover
+        >>> mask = LabelRemover(remove=[0, 2], method="mask").fit([[.7, .2, .1]]).filter_
+        >>> mask.removed_mass([[.5, .2, .3]])
+        array([0.8])
+        """
+        rows = as_confidences(confidences, self.input, self.classes_in)
+        mass = np.empty(len(rows))
+        for block, out in zip(row_blocks(rows), row_blocks(mass, rows.shape[1]), strict=True):
+            parts = SPLITS[self.input](block, self.removed_columns, self.retained_columns)
+            out[:] = removed_mass(parts)
+        return mass
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the filter to a safetensors file, the same bytes every time.
+
+        The file appears whole or not at all. One that is there already is an error, unless
+        `overwrite` is set.
+        """
+        artifact.save(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> OutputFilter:
+        """Read a filter from a file. Nothing in the file is ever run."""
+        state = artifact.load(path)
+        try:
+            return cls(**state)
+        except UnlabelError as error:
+            raise artifact.malformed(path, str(error).rstrip(".")) from error

@@ -1,0 +1,95 @@
+"""From reference rows to a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from unlabel.calibration import fit_temperature
+from unlabel.filter import OutputFilter
+from unlabel.literal import fit_literal
+from unlabel.osr import fit_chain
+from unlabel.parts import SPLITS, Columns, Floats
+from unlabel.validation import (
+    INPUT_KINDS,
+    METHODS,
+    InputKind,
+    Label,
+    Method,
+    UnlabelError,
+    as_confidences,
+    as_labels,
+    choice,
+    labels_to_remove,
+    true_columns,
+)
+
+
+def fit_filter(
+    confidences: Any,
+    labels: Any = None,
+    *,
+    classes: Iterable[Any] | None = None,
+    remove: Iterable[Any] | None = None,
+    keep: Iterable[Any] | None = None,
+    method: Method = "osr",
+    input: InputKind = "probabilities",
+    calibrate: bool = False,
+) -> OutputFilter:
+    """Fit a filter on reference rows; `unlabel.LabelRemover` describes the arguments."""
+    choice(method, METHODS, "method")
+    choice(input, INPUT_KINDS, "input")
+    names = None if classes is None else as_labels(classes, "classes")
+    rows = as_confidences(confidences, input, names)
+    if len(rows) == 0:
+        raise UnlabelError("There are no reference rows: give some of each label to remove.")
+    names = tuple(range(rows.shape[1])) if names is None else names
+    removed = labels_to_remove(names, remove, keep)
+    if calibrate and method == "literal":
+        raise UnlabelError(
+            "calibrate needs probabilities, which method='literal' does not give: use method='osr'."
+        )
+    needs_truth = calibrate or (method != "mask" and bool(removed))
+    if labels is None and needs_truth:
+        raise UnlabelError("The true labels are missing: give one a reference row.")
+    truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
+    column_of = {label: column for column, label in enumerate(names)}
+    references = [rows[truth == column_of[label]] for label in removed]
+    means, shares = np.zeros((2, len(removed), len(names)))
+    if method != "mask":
+        _require_rows(references, removed)
+        columns = [column_of[label] for label in removed]
+        if method == "osr":
+            means, shares = fit_chain(references, columns, len(names), SPLITS[input])
+        else:
+            means, shares = fit_literal(references, columns, len(names), SPLITS[input])
+    fitted = OutputFilter(
+        classes_in=names,
+        removed=removed,
+        means=means,
+        shares=shares,
+        counts=tuple(len(reference) for reference in references),
+        method=method,
+        input=input,
+    )
+    return calibrated(fitted, rows, truth) if calibrate else fitted
+
+
+def _require_rows(references: Sequence[Floats], removed: Sequence[Label]) -> None:
+    for reference, label in zip(references, removed, strict=True):
+        if len(reference) == 0:
+            raise UnlabelError(
+                f"The label {label!r} has no reference rows: give the model's outputs on some "
+                "inputs whose true label it is, or use method='mask', which needs none."
+            )
+
+
+def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilter:
+    """Give the filter the temperature that suits the rows of retained labels best."""
+    retained = np.isin(truth, fitted.retained_columns)
+    filtered = fitted.apply_checked(rows[retained], np.dtype(np.float64))
+    columns = np.searchsorted(fitted.retained_columns, truth[retained])
+    return replace(fitted, temperature=fit_temperature(filtered, columns))

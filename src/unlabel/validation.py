@@ -1,0 +1,175 @@
+"""What may come in, and what is said of what may not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from unlabel.parts import Columns, Floats
+
+Label = str | int | float | bool
+Method = Literal["osr", "mask", "literal"]
+InputKind = Literal["probabilities", "logits"]
+METHODS: tuple[Method, ...] = get_args(Method)
+INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
+
+# How far a row's sum may be from 1: stored tables round their entries.
+SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-3}
+
+
+class UnlabelError(ValueError):
+    """What a user did wrong, in one sentence that names it and says what to do."""
+
+
+def choice(value: object, options: Sequence[str], name: str) -> None:
+    """Refuse a value that is not among the options."""
+    if value not in options:
+        known = ", ".join(repr(option) for option in options)
+        raise UnlabelError(f"{name}={value!r} is not known: use one of {known}.")
+
+
+def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
+    """Plain Python labels, none of them twice."""
+    if isinstance(values, str):
+        raise UnlabelError(f"{what}={values!r} is a single text: give a list, [{values!r}].")
+    labels = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    for label in labels:
+        if not isinstance(label, Label) or label != label:
+            raise UnlabelError(f"{what} holds {label!r}: labels are texts or numbers.")
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise UnlabelError(f"The label {twice!r} stands twice in {what}: give each label once.")
+    return labels
+
+
+def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
+    """Say that a label does not exist, and which one comes nearest."""
+    by_text = {str(known): known for known in classes}
+    near = difflib.get_close_matches(str(label), by_text, n=1, cutoff=0.0)
+    return UnlabelError(
+        f"There is no label {label!r} among the {len(classes)} labels of the model{where}: "
+        f"the nearest is {by_text[near[0]]!r}."
+    )
+
+
+def labels_to_remove(
+    classes: Sequence[Label], remove: Iterable[Any] | None, keep: Iterable[Any] | None
+) -> tuple[Label, ...]:
+    """Resolve `remove` or `keep` into the labels to remove, in order."""
+    if (remove is None) == (keep is None):
+        raise UnlabelError(
+            "Give either the labels to remove (remove=[...]) or the labels to keep (keep=[...])."
+        )
+    named = as_labels(remove if keep is None else keep, "remove" if keep is None else "keep")  # type: ignore[arg-type]
+    known = set(classes)
+    for label in named:
+        if label not in known:
+            raise no_such_label(label, classes)
+    removed = named if keep is None else tuple(c for c in classes if c not in set(named))
+    if len(removed) == len(classes):
+        raise UnlabelError(f"All {len(classes)} labels would be removed: at least one must remain.")
+    return removed
+
+
+def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
+    """Column of each row's true label."""
+    values = np.asarray(labels)
+    if values.ndim != 1 or len(values) != n_rows:
+        raise UnlabelError(
+            f"There are {n_rows} rows of confidences and true labels of shape {values.shape}: "
+            "give one true label a row."
+        )
+    column_of = {label: column for column, label in enumerate(classes)}
+    names, inverse = np.arange(0), np.arange(0)
+    if values.dtype == object:
+        distinct = list(dict.fromkeys(values.tolist()))
+        position = {label: i for i, label in enumerate(distinct)}
+        inverse = np.fromiter((position[v] for v in values.tolist()), np.intp, len(values))
+    else:
+        names, inverse = np.unique(values, return_inverse=True)
+        distinct = names.tolist()
+    for i, label in enumerate(distinct):
+        if label not in column_of:
+            row = int(np.argmax(inverse == i))
+            raise no_such_label(label, classes, f", the true label of row {row}")
+    return np.array([column_of[label] for label in distinct], dtype=np.intp)[inverse]
+
+
+def as_confidences(
+    values: Any,
+    input_kind: InputKind,
+    classes: Sequence[Label] | None = None,
+    first_row: int = 0,
+) -> Floats:
+    """Rows of confidences in their own float type, or an error naming the first bad row.
+
+    `first_row` is the number of the first row in the table that the rows come from.
+    """
+    try:
+        rows = np.asarray(values)
+        if rows.dtype.kind in "biu":
+            rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise UnlabelError(f"The confidences are not an array of numbers: {error}.") from error
+    if rows.dtype not in SUM_TOLERANCE:
+        raise UnlabelError(
+            f"The confidences have the type {rows.dtype}: give float16, float32 or float64."
+        )
+    if rows.ndim != 2:
+        raise UnlabelError(
+            f"The confidences have the shape {rows.shape}: give two dimensions, rows by labels; "
+            "a single vector is confidences[None, :]."
+        )
+    if classes is not None and rows.shape[1] != len(classes):
+        raise UnlabelError(
+            f"The confidences have {rows.shape[1]} columns and the model {len(classes)} labels: "
+            "give one column a label, in the order of the model's labels."
+        )
+    check_rows(rows, input_kind, first_row)
+    return rows
+
+
+def check_rows(rows: Floats, input_kind: InputKind, first_row: int = 0) -> None:
+    """Refuse rows that are not probabilities (or logits), naming the first."""
+    if rows.size == 0:
+        return
+    if input_kind == "logits":
+        top = rows.max(axis=1)
+        _refuse(~np.isfinite(top), rows, first_row, "is no row of logits: it {holds}.")
+        return
+    sums = rows.sum(axis=1, dtype=np.float64)
+    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE[rows.dtype])
+    if off.any() or rows.min() < 0:
+        _refuse(
+            off | (rows < 0).any(axis=1), rows, first_row, "is no row of probabilities: it {holds}."
+        )
+
+
+def _refuse(bad: npt.NDArray[np.bool_], rows: Floats, first_row: int, sentence: str) -> None:
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    row = rows[at].astype(np.float64)
+    raise UnlabelError(f"Row {first_row + at} " + sentence.format(holds=_what_is_wrong(row)))
+
+
+def _what_is_wrong(row: npt.NDArray[np.float64]) -> str:
+    for wrong, name in ((np.isnan(row), "NaN"), (np.isposinf(row), "infinity")):
+        if wrong.any():
+            return f"holds {name} in column {int(np.argmax(wrong))}"
+    if np.isneginf(row).all():
+        return "holds minus infinity in every column"
+    if row.min() < 0 or row.max() > 1 + SUM_TOLERANCE[np.dtype(np.float16)]:
+        extreme = int(np.argmin(row)) if row.min() < 0 else int(np.argmax(row))
+        return (
+            f"holds {row[extreme]:.6g} in column {extreme}; if these are logits, say so "
+            "with input='logits' (--input logits)"
+        )
+    return (
+        f"sums to {row.sum():.6g}, not 1; give every label's confidence, or divide each row "
+        "by its sum"
+    )
