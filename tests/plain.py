@@ -2,9 +2,19 @@
 
 The projector comes from the published construction: Gauss-Jordan elimination for a basis
 of the null space, Gram-Schmidt for an orthonormal one, and their product.
+
+What must hold to the last digit is written out once more on decimal numbers, which do not
+underflow and lose nothing in a subtraction. There the projector is the closed form, which
+the tests compare with the construction.
 """
 
+import math
+from decimal import Decimal, localcontext
+
 import numpy as np
+
+# More than a subtraction of what the tests compare can lose.
+DIGITS = 80
 
 
 def null_space_by_gauss_jordan(mean):
@@ -89,3 +99,73 @@ def apply_row(x, steps, remove=remove_label):
 
 def apply(rows, steps, remove=remove_label):
     return np.array([apply_row(np.asarray(x, float), steps, remove) for x in rows])
+
+
+def exactly(values):
+    """Decimal numbers that equal some floats, to be worked on with `DIGITS` digits."""
+    return [Decimal(float(value)) for value in values]
+
+
+def softmax_exactly(logits):
+    with localcontext(prec=DIGITS):
+        powers = [Decimal(0) if z == -np.inf else Decimal(float(z)).exp() for z in logits]
+        return [power / sum(powers) for power in powers]
+
+
+def fit_exactly(references, removed, n):
+    """Do what `fit` does, on decimal numbers, for rows that are not all alike."""
+    there, steps = list(range(n)), []
+    with localcontext(prec=DIGITS):
+        for rows, column in zip(references, removed, strict=True):
+            rows = [apply_exactly(y, steps) for y in rows]
+            i = there.index(column)
+            mean = [sum(entries) / len(rows) for entries in zip(*rows, strict=True)]
+            directions = []
+            for y in rows:
+                z = [abs(entry) for entry in _project(mean, y)]
+                directions.append([entry / sum(z) for entry in z])
+            share = [sum(entries) / len(rows) for entries in zip(*directions, strict=True)]
+            steps.append((i, mean, share[:i] + share[i + 1 :]))
+            there.remove(column)
+    return steps
+
+
+def apply_exactly(x, steps):
+    with localcontext(prec=DIGITS):
+        for i, mean, share in steps:
+            rho = min(max(_project(mean, x)[i], Decimal(0)), Decimal(1))
+            rest = x[:i] + x[i + 1 :]
+            spread = [entry / sum(rest) for entry in rest] if sum(rest) > 0 else share
+            mixed = [(1 - rho) * m + rho * s for m, s in zip(spread, share, strict=True)]
+            x = [entry / sum(mixed) for entry in mixed]
+    return x
+
+
+def _project(mean, x):
+    along = sum(c * entry for c, entry in zip(mean, x, strict=True)) / sum(c * c for c in mean)
+    return [entry - along * c for c, entry in zip(mean, x, strict=True)]
+
+
+def log_loss(rows, truth, temperature=1.0):
+    """Mean of -log of the true label's probability after rows get a temperature."""
+    losses = []
+    for row, true in zip(rows, truth, strict=True):
+        logs = [math.log(p) / temperature if p > 0 else -math.inf for p in row]
+        top = max(logs)
+        losses.append(top + math.log(sum(math.exp(v - top) for v in logs)) - logs[true])
+    return sum(losses) / len(losses)
+
+
+def best_temperature(rows, truth):
+    """Temperature of the lowest log-loss: a grid first, a golden-section search around its best."""
+    grid = [math.log(0.01) + step * math.log(1e4) / 60 for step in range(61)]
+    at = min(range(61), key=lambda step: log_loss(rows, truth, math.exp(grid[step])))
+    low, high = grid[max(at - 1, 0)], grid[min(at + 1, 60)]
+    ratio = (math.sqrt(5) - 1) / 2
+    for _ in range(45):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        if log_loss(rows, truth, math.exp(left)) < log_loss(rows, truth, math.exp(right)):
+            high = right
+        else:
+            low = left
+    return math.exp((low + high) / 2)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +33,11 @@ PROTOCOL = 1
 KEY = "unlabel"
 TENSORS = {"means": "F64", "shares": "F64", "counts": "I64"}
 FIELDS = {"protocol", "classes", "removed", "method", "input", "temperature"}
-# A header names the labels: 8 MiB are over 100,000 of them, and can be parsed safely.
-MAX_HEADER_BYTES = 8 << 20
+# A header names the labels: 4 MiB are over 50,000 long ones, and are parsed within a second.
+MAX_HEADER_BYTES = 4 << 20
+# A description has three brackets. Millions of them, all empty, would take much memory.
+MAX_BRACKETS = 1000
+STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 
 
 def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool) -> None:
@@ -53,7 +58,10 @@ def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool)
     text = json.dumps(description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     content = to_bytes(tensors, metadata={KEY: text})
     if int.from_bytes(content[:8], "little") > MAX_HEADER_BYTES:
-        raise UnlabelError("The labels' names take over 8 MiB: shorten them to save the filter.")
+        raise UnlabelError(
+            f"The labels' names take over {MAX_HEADER_BYTES >> 20} MiB: shorten them to save "
+            "the filter."
+        )
     with whole_file(path, overwrite=overwrite) as part:
         part.write_bytes(content)
 
@@ -62,6 +70,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a filter's file into the arguments of `OutputFilter`."""
     path = Path(path)
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            raise malformed(path, "it is no regular file")
         with path.open("rb") as file:
             header_bytes = int.from_bytes(file.read(8), "little")
         if header_bytes > MAX_HEADER_BYTES:
@@ -89,11 +99,16 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _description(path: Path, text: str | None) -> dict[str, Any]:
     if text is None:
         raise malformed(path, "it is a safetensors file without unlabel's description")
+    without_strings = STRINGS.sub("", text)
+    if without_strings.count("[") + without_strings.count("{") > MAX_BRACKETS:
+        raise malformed(path, "its description has too many brackets")
     try:
         description = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise malformed(path, "its description is not JSON") from error
-    protocol = description.get("protocol") if isinstance(description, dict) else None
+    if not isinstance(description, dict):
+        raise malformed(path, "its description is not an object")
+    protocol = description.get("protocol")
     if type(protocol) is not int or protocol < 1:
         raise malformed(path, "its description has no protocol number")
     if protocol > PROTOCOL:

@@ -6,13 +6,15 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from unlabel.parts import Columns, Float64s
+from unlabel.parts import Columns, Float64s, row_blocks
 from unlabel.validation import UnlabelError
 
 # One number is fitted: below this many rows its error outweighs what it corrects.
 MIN_ROWS = 50
 # Beyond these bounds a temperature is a sign of rows that cannot tell one.
-COLDEST, HOTTEST = 0.01, 100.0
+COLDEST, HOTTEST = 1 / 64, 64.0
+# So low that it vanishes at any temperature, and yet finite: 0 times minus infinity is NaN.
+LOG_OF_ZERO = -1e6
 
 
 def at_temperature(probabilities: Float64s, temperature: float) -> Float64s:
@@ -44,25 +46,30 @@ def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
             f"confidence in the true label, and found {len(rows)}: give more rows, or leave "
             "calibrate off."
         )
-    with np.errstate(divide="ignore"):
-        logs = np.log(rows)
+    logs = np.log(rows, out=np.full_like(rows, LOG_OF_ZERO), where=rows > 0)
 
     def slope(sharpness: float) -> float:
         """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
-        weights = softmax(sharpness * logs, axis=1)
-        expected = (weights * np.where(weights > 0, logs, 0.0)).sum(axis=1)
-        return float((expected - truth).mean())
+        expected = [
+            np.vecdot(softmax(sharpness * block, axis=1), block) for block in row_blocks(logs)
+        ]
+        return float((np.concatenate(expected) - truth).mean())
 
-    if slope(1 / COLDEST) <= 0:
-        raise UnlabelError(
-            "calibrate found no temperature: the filtered confidences are right in all, or nearly "
-            f"all, of the {len(rows)} reference rows of labels that remain. Give rows that the "
-            "model was not trained on, or leave calibrate off."
-        )
-    if slope(1 / HOTTEST) >= 0:
-        raise UnlabelError(
-            "calibrate found no temperature: the filtered confidences tell no more than chance in "
-            f"the {len(rows)} reference rows of labels that remain. Check that the true labels "
-            "belong to these rows, or leave calibrate off."
-        )
-    return 1 / float(brentq(slope, 1 / HOTTEST, 1 / COLDEST, xtol=1e-14, rtol=1e-14))
+    cold, hot = 1 / 2, 2.0
+    while slope(1 / cold) <= 0:
+        cold /= 2
+        if cold < COLDEST:
+            raise UnlabelError(
+                "calibrate found no temperature: the filtered confidences are right in all, or "
+                f"nearly all, of the {len(rows)} reference rows of labels that remain. Give rows "
+                "that the model was not trained on, or leave calibrate off."
+            )
+    while slope(1 / hot) >= 0:
+        hot *= 2
+        if hot > HOTTEST:
+            raise UnlabelError(
+                "calibrate found no temperature: the filtered confidences tell no more than "
+                f"chance in the {len(rows)} reference rows of labels that remain. Check that the "
+                "true labels belong to these rows, or leave calibrate off."
+            )
+    return 1 / float(brentq(slope, 1 / hot, 1 / cold, xtol=1e-13, rtol=1e-13))

@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 
 from unlabel import artifact
-from unlabel.calibration import at_temperature
+from unlabel.calibration import COLDEST, HOTTEST, at_temperature
 from unlabel.literal import apply_literal, as_probabilities
 from unlabel.osr import Chain
-from unlabel.parts import SPLITS, Columns, Float64s, Floats, mask, removed_mass, row_blocks
+from unlabel.parts import (
+    SPLITS,
+    Columns,
+    Float64s,
+    Floats,
+    mask,
+    removed_mass,
+    row_blocks,
+    split_probabilities,
+)
 from unlabel.validation import (
     INPUT_KINDS,
     METHODS,
@@ -78,12 +87,17 @@ class OutputFilter:
         labels_to_remove(self.classes_in, self.removed, None)
         choice(self.method, METHODS, "method")
         choice(self.input, INPUT_KINDS, "input")
-        if not 0 < self.temperature < float("inf"):
-            raise UnlabelError(f"The temperature is {self.temperature!r}: it must be above 0.")
+        if not COLDEST <= self.temperature <= HOTTEST:
+            raise UnlabelError(
+                f"The temperature is {self.temperature!r}: it must lie between {COLDEST} and "
+                f"{HOTTEST}."
+            )
+        if self.method == "literal" and self.temperature != 1:
+            raise UnlabelError("method='literal' gives no probabilities, and has no temperature.")
         if len(self.counts) != len(self.removed) or any(count < 0 for count in self.counts):
             raise UnlabelError(f"{self.counts!r} is not one count of rows a removed label.")
         for name in ("means", "shares"):
-            statistics = np.array(getattr(self, name), dtype=np.float64)
+            statistics = np.array(getattr(self, name), dtype=np.float64, order="C")
             statistics.flags.writeable = False
             object.__setattr__(self, name, statistics)
         self._check_statistics()
@@ -149,11 +163,11 @@ class OutputFilter:
             does not depend on the rows beside it.
         """
         rows = as_confidences(confidences, self.input, self.classes_in)
-        return self.apply_checked(rows, rows.dtype)
+        return self.apply_checked(rows)
 
-    def apply_checked(self, rows: Floats, dtype: np.dtype[Any]) -> Floats:
+    def apply_checked(self, rows: Floats) -> Floats:
         """Apply the filter to rows that were validated before."""
-        result = np.empty((len(rows), len(self.retained_columns)), dtype=dtype)
+        result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
         for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
             out[:] = at_temperature(self._redistribute(block), self.temperature)
         return result
@@ -182,6 +196,17 @@ class OutputFilter:
             parts = SPLITS[self.input](block, self.removed_columns, self.retained_columns)
             out[:] = removed_mass(parts)
         return mass
+
+    def destinations(self) -> Float64s:
+        """Give what the mean vector of each removed label becomes, with ``method="osr"``.
+
+        Returns
+        -------
+        array of shape (n_removed, n_labels - n_removed)
+        """
+        # A mean passes the steps before its own unchanged: it holds none of their labels.
+        parts = split_probabilities(self.means, self.removed_columns, self.retained_columns)
+        return at_temperature(self.chain.redistribute(parts), self.temperature)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the filter to a safetensors file, the same bytes every time.

@@ -24,6 +24,7 @@ from unlabel.validation import (
     as_labels,
     choice,
     labels_to_remove,
+    refuse_probabilities,
     true_columns,
 )
 
@@ -44,8 +45,8 @@ def fit_filter(
     choice(input, INPUT_KINDS, "input")
     names = None if classes is None else as_labels(classes, "classes")
     rows = as_confidences(confidences, input, names)
-    if len(rows) == 0:
-        raise UnlabelError("There are no reference rows: give some of each label to remove.")
+    if input == "logits":
+        refuse_probabilities(rows)
     names = tuple(range(rows.shape[1])) if names is None else names
     removed = labels_to_remove(names, remove, keep)
     if calibrate and method == "literal":
@@ -54,7 +55,10 @@ def fit_filter(
         )
     needs_truth = calibrate or (method != "mask" and bool(removed))
     if labels is None and needs_truth:
-        raise UnlabelError("The true labels are missing: give one a reference row.")
+        raise UnlabelError(  # the first half is scikit-learn's wording
+            "The filter requires y to be passed, but the target y is None: give each reference "
+            "row's true label."
+        )
     truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
     column_of = {label: column for column, label in enumerate(names)}
     references = [rows[truth == column_of[label]] for label in removed]
@@ -90,6 +94,6 @@ def _require_rows(references: Sequence[Floats], removed: Sequence[Label]) -> Non
 def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilter:
     """Give the filter the temperature that suits the rows of retained labels best."""
     retained = np.isin(truth, fitted.retained_columns)
-    filtered = fitted.apply_checked(rows[retained], np.dtype(np.float64))
+    filtered = np.asarray(fitted.apply_checked(rows[retained].astype(np.float64)), dtype=np.float64)
     columns = np.searchsorted(fitted.retained_columns, truth[retained])
     return replace(fitted, temperature=fit_temperature(filtered, columns))

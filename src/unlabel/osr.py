@@ -59,7 +59,7 @@ class Chain:
         )
 
     @classmethod
-    def of(cls, removed: Sequence[int], means: Float64s, shares: Float64s) -> Chain:
+    def of(cls, removed: Columns, means: Float64s, shares: Float64s) -> Chain:
         """Chain the steps that were fitted for some columns, in order."""
         chain = cls.empty(means.shape[1])
         for column, mean, share in zip(removed, means, shares, strict=True):
@@ -113,16 +113,21 @@ class Chain:
             rho[gone] = 1.0
             to_share = rho * self.weight[step]
             total = (1.0 - rho) + to_share
-            scale = (1.0 - rho) / (left * total)
-            own = kept * scale
-            weights[:, :step] = kept_earlier * scale[:, None]
+            scale = (1.0 - rho) / total
+            # Divided by `left` first: the inverse of a subnormal number overflows.
+            own = kept / left * scale
+            weights[:, :step] = kept_earlier / left[:, None] * scale[:, None]
             weights[:, step] = to_share / total
-        return parts.masked * own[:, None] + np.vecmat(weights, self.shares[:, self.retained])
+        shared: Float64s = np.vecmat(weights, self.shares[:, self.retained])
+        mixed = parts.masked * own[:, None] + shared
+        # The weights sum to 1 but for rounding, and no entry may be above 1 by a bit.
+        return np.asarray(mixed / mixed.sum(axis=1, keepdims=True), dtype=np.float64)
 
     def _input_residual(self, parts: Parts) -> Float64s:
         """Each step's residual of the input, restricted to the labels that step finds."""
         # np.vecmat, not @: a row's answer must not depend on the rows beside it.
-        residual = np.vecmat(parts.masked, np.ascontiguousarray(self.residual[:, self.retained].T))
+        at_retained = np.ascontiguousarray(self.residual[:, self.retained].T)
+        residual: Float64s = np.vecmat(parts.masked, at_retained)
         at_removed = self.residual[:, self.removed]
         for step in range(len(self.removed) - 1, -1, -1):
             reached = residual[:, : step + 1]

@@ -8,7 +8,7 @@ removed labels hold all the mass but 1e-300 of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,11 @@ from scipy.special import expit
 Floats = npt.NDArray[np.floating]
 Float64s = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp]
-Rows = TypeVar("Rows", bound=npt.NDArray[Any])
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 # Rows are worked on in blocks of about this many entries, which stay in the cache.
 BLOCK_ENTRIES = 1 << 16
+LARGEST = np.finfo(np.float64).max
 
 
 class Parts(NamedTuple):
@@ -52,8 +53,9 @@ def split_logits(rows: Floats, removed: Columns, retained: Columns) -> Parts:
     found = rows.take(removed, axis=1).astype(np.float64)
     top = masked.max(axis=1, keepdims=True)
     top[np.isneginf(top)] = 0.0
-    masked = np.exp(masked - top)
-    found -= top
+    with np.errstate(over="ignore"):
+        masked = np.exp(masked - top)
+        found = np.minimum(found - top, LARGEST)  # infinity would not cancel below
     total = masked.sum(axis=1)
     masked /= np.where(total == 0, 1.0, total)[:, None]
     lead = np.empty_like(found)  # log odds of the label against the labels after it
@@ -86,7 +88,9 @@ Split = Callable[[Floats, Columns, Columns], Parts]
 SPLITS: dict[str, Split] = {"probabilities": split_probabilities, "logits": split_logits}
 
 
-def row_blocks(rows: Rows, n_labels: int | None = None) -> Iterator[Rows]:
+def row_blocks(
+    rows: npt.NDArray[Scalar], n_labels: int | None = None
+) -> Iterator[npt.NDArray[Scalar]]:
     """Cut rows into blocks that stay in the cache, as many as rows of `n_labels` need."""
     size = max(1, BLOCK_ENTRIES // (n_labels or rows.shape[1]))
     for start in range(0, len(rows), size):

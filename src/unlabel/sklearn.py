@@ -15,11 +15,11 @@ from sklearn.base import (
     clone,
 )
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from unlabel.fitting import fit_filter
 from unlabel.parts import Floats
-from unlabel.validation import InputKind, Label, Method, UnlabelError
+from unlabel.validation import InputKind, Method, UnlabelError, label_array
 
 FLOATS = [np.float64, np.float32, np.float16]
 
@@ -212,6 +212,7 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 f"{type(self.estimator).__name__} has no predict_proba: use a classifier that "
                 "gives probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV."
             )
+        y = None if y is None else column_or_1d(y, warn=True)
         self.estimator_ = clone(self.estimator).fit(X, y)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
@@ -242,9 +243,3 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
-
-
-def label_array(labels: tuple[Label, ...]) -> npt.NDArray[Any]:
-    """Labels as an array that keeps their types."""
-    one_type = len({type(label) for label in labels}) == 1
-    return np.array(labels, dtype=None if one_type else object)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -19,6 +22,11 @@ INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
 # How far a row's sum may be from 1: stored tables round their entries.
 SUM_TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-3}
+
+# The nearest label is looked for among this many labels, by this many letters: a message
+# must not take seconds.
+MAX_COMPARED, COMPARED_LETTERS = 10_000, 32
+SURROGATES = re.compile("[\ud800-\udfff]")  # no file can hold them
 
 
 class UnlabelError(ValueError):
@@ -36,23 +44,39 @@ def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
     """Plain Python labels, none of them twice."""
     if isinstance(values, str):
         raise UnlabelError(f"{what}={values!r} is a single text: give a list, [{values!r}].")
+    # An iterator would be empty the second time, a filter fitted with it would remove nothing.
+    if not isinstance(values, Collection) or getattr(values, "ndim", 1) == 0:
+        raise UnlabelError(f"{what}={values!r} is no list of labels: give a list.")
     labels = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     for label in labels:
-        if not isinstance(label, Label) or label != label:
-            raise UnlabelError(f"{what} holds {label!r}: labels are texts or numbers.")
+        if not _can_be_label(label):
+            raise UnlabelError(f"{what} holds {label!r}: labels are texts or finite numbers.")
     if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
+        twice = Counter(labels).most_common(1)[0][0]
         raise UnlabelError(f"The label {twice!r} stands twice in {what}: give each label once.")
     return labels
 
 
+def _can_be_label(value: object) -> bool:
+    if isinstance(value, str):
+        return not SURROGATES.search(value)
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
+    """Labels as an array that keeps their types."""
+    one_type = len({type(label) for label in labels}) == 1
+    return np.array(labels, dtype=None if one_type else object)
+
+
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
     """Say that a label does not exist, and which one comes nearest."""
-    by_text = {str(known): known for known in classes}
-    near = difflib.get_close_matches(str(label), by_text, n=1, cutoff=0.0)
+    by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
+    text = str(label)[:COMPARED_LETTERS]
+    near = difflib.get_close_matches(text, by_text, n=1, cutoff=0.0)
+    nearest = f": the nearest is {by_text[near[0]]!r}" if near else ""
     return UnlabelError(
-        f"There is no label {label!r} among the {len(classes)} labels of the model{where}: "
-        f"the nearest is {by_text[near[0]]!r}."
+        f"There is no label {label!r} among the {len(classes)} labels of the model{where}{nearest}."
     )
 
 
@@ -62,14 +86,22 @@ def labels_to_remove(
     """Resolve `remove` or `keep` into the labels to remove, in order."""
     if (remove is None) == (keep is None):
         raise UnlabelError(
-            "Give either the labels to remove (remove=[...]) or the labels to keep (keep=[...])."
+            "Give either the labels to remove (remove=[...], --remove) or the labels to keep "
+            "(keep=[...], --keep)."
         )
     named = as_labels(remove if keep is None else keep, "remove" if keep is None else "keep")  # type: ignore[arg-type]
-    known = set(classes)
+    # True equals 1 in Python, yet who gives a boolean mask does not mean the labels 0 and 1.
+    known = {(isinstance(label, bool), label): label for label in classes}
     for label in named:
-        if label not in known:
+        if (isinstance(label, bool), label) not in known:
             raise no_such_label(label, classes)
-    removed = named if keep is None else tuple(c for c in classes if c not in set(named))
+    chosen = set(named)
+    if keep is not None:
+        removed = tuple(label for label in classes if label not in chosen)
+    elif isinstance(remove, Set):  # it has no order of its own, and the order matters
+        removed = tuple(label for label in classes if label in chosen)
+    else:
+        removed = tuple(known[isinstance(label, bool), label] for label in named)
     if len(removed) == len(classes):
         raise UnlabelError(f"All {len(classes)} labels would be removed: at least one must remain.")
     return removed
@@ -77,7 +109,8 @@ def labels_to_remove(
 
 def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
     """Column of each row's true label."""
-    values = np.asarray(labels)
+    # NumPy would turn the numbers of a list into texts if there were a text among them.
+    values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
     if values.ndim != 1 or len(values) != n_rows:
         raise UnlabelError(
             f"There are {n_rows} rows of confidences and true labels of shape {values.shape}: "
@@ -86,7 +119,10 @@ def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
     column_of = {label: column for column, label in enumerate(classes)}
     names, inverse = np.arange(0), np.arange(0)
     if values.dtype == object:
-        distinct = list(dict.fromkeys(values.tolist()))
+        try:
+            distinct = list(dict.fromkeys(values.tolist()))
+        except TypeError as error:
+            raise UnlabelError("The true labels are not all texts or numbers.") from error
         position = {label: i for i, label in enumerate(distinct)}
         inverse = np.fromiter((position[v] for v in values.tolist()), np.intp, len(values))
     else:
@@ -115,6 +151,7 @@ def as_confidences(
             rows = rows.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise UnlabelError(f"The confidences are not an array of numbers: {error}.") from error
+    rows = rows.astype(rows.dtype.newbyteorder("="), copy=False)
     if rows.dtype not in SUM_TOLERANCE:
         raise UnlabelError(
             f"The confidences have the type {rows.dtype}: give float16, float32 or float64."
@@ -141,11 +178,23 @@ def check_rows(rows: Floats, input_kind: InputKind, first_row: int = 0) -> None:
         top = rows.max(axis=1)
         _refuse(~np.isfinite(top), rows, first_row, "is no row of logits: it {holds}.")
         return
-    sums = rows.sum(axis=1, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = rows.sum(axis=1, dtype=np.float64)
     off = ~(np.abs(sums - 1) <= SUM_TOLERANCE[rows.dtype])
     if off.any() or rows.min() < 0:
         _refuse(
             off | (rows < 0).any(axis=1), rows, first_row, "is no row of probabilities: it {holds}."
+        )
+
+
+def refuse_probabilities(rows: Floats) -> None:
+    """Refuse rows that were said to be logits and are probabilities, every one of them."""
+    with np.errstate(over="ignore"):
+        sums = rows.sum(axis=1, dtype=np.float64)
+    if len(rows) and rows.min() >= 0 and (np.abs(sums - 1) <= SUM_TOLERANCE[rows.dtype]).all():
+        raise UnlabelError(
+            "The rows are probabilities and logits are expected: give logits, or fit with "
+            "input='probabilities' (--input probabilities)."
         )
 
 

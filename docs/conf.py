@@ -1,0 +1,14 @@
+"""How the documentation is built."""
+
+project = "unlabel"
+author = "The unlabel developers"
+copyright = "2026, the unlabel developers"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["dollarmath"]
+html_theme = "furo"
+html_title = "unlabel"
+exclude_patterns = ["_build", "paper-table.md"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+napoleon_google_docstring = False
+nitpicky = False

@@ -1,0 +1,252 @@
+"""The commands of `unlabel`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from unlabel.files import refuse_existing, whole_file
+from unlabel.filter import OutputFilter
+from unlabel.inspection import describe
+from unlabel.streaming import Progress as Report
+from unlabel.streaming import apply_table, fit_table
+from unlabel.validation import InputKind, Method, UnlabelError
+
+app = typer.Typer(
+    help="Remove labels from trained classifiers without retraining them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+console = Console()
+
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
+ListColumn = Annotated[
+    str | None,
+    typer.Option(help="The column of lists that holds the confidences, where there are several."),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,...|@FILE",
+        help="The labels of the model, in the order of its outputs: separated by commas, or a "
+        "text file with one a line.",
+    ),
+]
+
+
+@app.command()
+def fit(
+    reference: Annotated[Path, typer.Argument(help="Table of confidences with true labels.")],
+    out: Annotated[Path, typer.Option(help="The filter to write, a .safetensors file.")],
+    remove: Annotated[
+        list[str] | None, typer.Option(help="A label to remove; repeat it for more, in order.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A label to keep, all others going; repeat it.")
+    ] = None,
+    method: Annotated[
+        Method, typer.Option(help="mask needs no true labels; literal is for audit only.")
+    ] = "osr",
+    input: Annotated[InputKind, typer.Option(help="What the confidences are.")] = "probabilities",
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Fit a temperature on rows of labels that remain.")
+    ] = False,
+    label_column: Annotated[str, typer.Option(help="The column of true labels.")] = "label",
+    classes: Classes = None,
+    list_column: ListColumn = None,
+    force: Force = False,
+) -> None:
+    """Fit a filter on a table of reference rows (.parquet, .csv, .npz).
+
+    The table has one column of confidences a label, or one column of lists, and a column
+    with each row's true label.
+    """
+    refuse_existing(out, overwrite=force)
+    with progress_bar(f"Reading {reference.name}") as report:
+        fitted = fit_table(
+            reference,
+            remove=remove,
+            keep=keep,
+            method=method,
+            input=input,
+            calibrate=calibrate,
+            classes=_class_names(classes),
+            list_column=list_column,
+            label_column=label_column,
+            progress=report,
+        )
+    fitted.save(out, overwrite=force)
+    console.print(
+        f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed "
+        f"({sum(fitted.counts)} reference rows).",
+        highlight=False,
+        markup=False,
+    )
+
+
+@app.command()
+def apply(
+    filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
+    predictions: Annotated[Path, typer.Argument(help="Table of confidences.")],
+    out: Annotated[Path, typer.Option(help="The table to write.")],
+    top_label: Annotated[
+        bool, typer.Option("--top-label", help="Add the new top label as a column `top_label`.")
+    ] = False,
+    removed_mass: Annotated[
+        bool,
+        typer.Option("--removed-mass", help="Add what the removed labels held as `removed_mass`."),
+    ] = False,
+    only_changed: Annotated[
+        bool, typer.Option("--only-changed", help="Write only rows whose top label changed.")
+    ] = False,
+    list_column: ListColumn = None,
+    force: Force = False,
+) -> None:
+    """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
+
+    Streams batch by batch. Other columns stay as they are, those of removed labels go.
+    """
+    fitted = OutputFilter.load(filter)
+    with progress_bar(f"Filtering {predictions.name}") as report:
+        applied = apply_table(
+            fitted,
+            predictions,
+            out,
+            top_label=top_label,
+            removed_mass=removed_mass,
+            only_changed=only_changed,
+            list_column=list_column,
+            overwrite=force,
+            progress=report,
+        )
+    console.print(
+        f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
+        f"of {applied.rows:,}.",
+        highlight=False,
+        markup=False,
+    )
+
+
+@app.command()
+def inspect(
+    filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
+) -> None:
+    """Show what a filter removes, what it keeps and where the removed labels' mass goes."""
+    console.print(describe(OutputFilter.load(filter)))
+
+
+@app.command()
+def evaluate(
+    base: Annotated[Path, typer.Argument(help="Table of the model's confidences, with labels.")],
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(help="A label to remove; repeat it. Fitted on half of the rows."),
+    ] = None,
+    filter: Annotated[
+        Path | None, typer.Option(help="A filter, in place of labels, fitted on other rows.")
+    ] = None,
+    retrained: Annotated[
+        list[Path] | None,
+        typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
+    ] = None,
+    input: Annotated[InputKind, typer.Option(help="What the confidences are.")] = "probabilities",
+    label_column: Annotated[str, typer.Option(help="The column of true labels.")] = "label",
+    classes: Classes = None,
+    list_column: ListColumn = None,
+    json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
+    force: Force = False,
+) -> None:
+    """Show what removing labels does, beside mask and retrained models.
+
+    Filters are judged on rows they were not fitted on.
+    """
+    # What judges outputs is slow to import, and no other command needs it.
+    from unlabel.evaluate_tables import evaluate_tables
+    from unlabel.summary import write_summary
+    from unlabel.terminal import show
+
+    if json is not None:
+        refuse_existing(json, overwrite=force)
+    with progress_bar("Evaluating") as report:
+        summary = evaluate_tables(
+            base,
+            remove=remove,
+            fitted=None if filter is None else OutputFilter.load(filter),
+            retrained=retrained or [],
+            input=input,
+            label_column=label_column,
+            classes=_class_names(classes),
+            list_column=list_column,
+            progress=report,
+        )
+    if json is not None:
+        write_summary(summary, json, overwrite=force)
+    console.print(show(summary))
+
+
+@app.command()
+def report(
+    summary: Annotated[Path, typer.Argument(help="What `unlabel evaluate --json` wrote.")],
+    out: Annotated[Path, typer.Option(help="The page to write, an .html file.")],
+    force: Force = False,
+) -> None:
+    """Turn a summary into a page to look at: one HTML file that needs nothing else."""
+    from unlabel.report import render
+    from unlabel.summary import read_summary
+
+    page = render(read_summary(summary))
+    with whole_file(out, overwrite=force) as part:
+        part.write_text(page, encoding="utf-8")
+    console.print(f"{out} written.", highlight=False, markup=False)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder to leave the files in.")] = Path("demo"),
+) -> None:
+    """Retire labels of two real classifiers and compare with really retraining them.
+
+    Leaves tables to try the other commands on, and a report.
+    """
+    # What trains models is slow to import, and no other command needs it.
+    from unlabel.demo import retire_cifar10, retire_digits
+
+    console.print(retire_digits(out))
+    console.print("\nResNet18 on CIFAR-10, beside two models really retrained:\n")
+    console.print(retire_cifar10(out))
+    console.print(f"\nLook at {out / 'report.html'}.", highlight=False, markup=False)
+
+
+@contextmanager
+def progress_bar(task: str) -> Iterator[Report]:
+    """Show how far a table has been read, on a terminal."""
+    terminal = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=terminal,
+        disable=not terminal.is_terminal,
+        transient=True,
+    )
+    with bar:
+        number = bar.add_task(task, total=1.0)
+        yield lambda part: bar.update(number, completed=part)
+
+
+def _class_names(text: str | None) -> list[str] | None:
+    if text is None or not text.startswith("@"):
+        return text.split(",") if text else None
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnlabelError(f"{text[1:]} could not be read as a list of labels: {error}.") from error

@@ -1,0 +1,112 @@
+"""Tables of a model's confidences, and of retrained models', put to the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unlabel.evaluation import try_filter, try_labels, without
+from unlabel.filter import OutputFilter
+from unlabel.parts import Floats
+from unlabel.streaming import Progress, open_confidences, read_confidences
+from unlabel.summary import Summary, summarise
+from unlabel.validation import InputKind, Label, UnlabelError, labels_to_remove
+
+PathLike = str | os.PathLike[str]
+
+
+def evaluate_tables(
+    base: PathLike,
+    *,
+    remove: Sequence[str] | None,
+    fitted: OutputFilter | None,
+    retrained: Sequence[PathLike],
+    input: InputKind,
+    label_column: str,
+    classes: Sequence[str] | None,
+    list_column: str | None,
+    progress: Progress,
+) -> Summary:
+    """Judge labels to remove, or a filter, on a table with true labels."""
+    if (remove is None) == (fitted is None):
+        raise UnlabelError("Give either labels to remove or a filter: --remove or --filter.")
+    names: Sequence[Label] | None = classes
+    if fitted is not None:
+        names, input = fitted.classes_in, fitted.input
+    tasks = 2 + len(retrained)
+    table, columns = open_confidences(
+        base, names, list_column=list_column, label_column=label_column
+    )
+    rows, labels = read_confidences(
+        table,
+        columns,
+        input=input,
+        label_column=label_column,
+        progress=partial(_part_of, progress, 0, tasks),
+    )
+    of_text = {str(label): label for label in columns.classes}
+    removed = (
+        fitted.removed
+        if fitted is not None
+        else labels_to_remove(columns.classes, [of_text.get(t, t) for t in remove or ()], None)
+    )
+    models = [
+        _read_retrained(
+            path,
+            without(columns.classes, removed),
+            columns.classes,
+            labels,
+            input,
+            label_column,
+            partial(_part_of, progress, done, tasks),
+        )
+        for done, path in enumerate(retrained, start=1)
+    ]
+    if fitted is not None:
+        trial = try_filter(fitted, rows, labels, retrained=models)
+    else:
+        trial = try_labels(
+            rows, labels, classes=columns.classes, remove=removed, retrained=models, input=input
+        )
+    return summarise(trial, partial(_part_of, progress, tasks - 1, tasks))
+
+
+def _part_of(progress: Progress, done: int, tasks: int, part: float) -> None:
+    progress((done + part) / tasks)
+
+
+def _read_retrained(
+    path: PathLike,
+    classes: Sequence[Label],
+    all_classes: Sequence[Label],
+    labels: npt.NDArray[Any] | None,
+    input: InputKind,
+    label_column: str,
+    progress: Progress,
+) -> Floats:
+    """Read a retrained model's table; its true labels, if it has them, must be the base's."""
+    table, columns = open_confidences(path, classes)
+    has_labels = label_column in table.schema.names
+    rows, own_labels = read_confidences(
+        table,
+        columns,
+        input=input,
+        label_column=label_column if has_labels else None,
+        label_classes=all_classes,
+        progress=progress,
+    )
+    if own_labels is not None and labels is not None:
+        n = min(len(labels), len(own_labels))
+        differ = own_labels[:n] != labels[:n]
+        if differ.any():
+            row = int(np.argmax(differ))
+            raise UnlabelError(
+                f"{path}: row {row} has the true label {own_labels[row]!r} and the base model's "
+                f"table {labels[row]!r}: give the same rows in the same order."
+            )
+    return rows

@@ -1,0 +1,207 @@
+"""A removal put to the test: filters, and retrained models, on rows with known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unlabel.filter import OutputFilter
+from unlabel.fitting import calibrated, fit_filter
+from unlabel.parts import Columns, Floats
+from unlabel.validation import (
+    InputKind,
+    Label,
+    Method,
+    UnlabelError,
+    as_confidences,
+    labels_to_remove,
+    true_columns,
+)
+
+NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
+RETRAINED, AGAIN, CALIBRATED = "retrained", "retrained again", ", calibrated"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to do without the labels: a model's outputs on the judged rows, and a filter."""
+
+    rows: Floats
+    filter: OutputFilter
+
+    def output(self) -> Floats:
+        """The probabilities of the labels that remain."""
+        return self.filter.apply_checked(self.rows)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The candidates, and the rows that they are judged on."""
+
+    base: Candidate
+    candidates: dict[str, Candidate]
+    removed: tuple[Label, ...]
+    labels: npt.NDArray[Any]
+    row_numbers: Columns
+    rows_fitted_on: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The labels of the base model."""
+        return self.base.filter.classes
+
+    @property
+    def retained(self) -> tuple[Label, ...]:
+        """The labels that remain."""
+        return without(self.classes, self.removed)
+
+
+def try_labels(
+    base: Any,
+    labels: Any,
+    *,
+    classes: Sequence[Label],
+    remove: Sequence[Label],
+    retrained: Sequence[Any] = (),
+    input: InputKind = "probabilities",
+    seed: int = 0,
+) -> Trial:
+    """Try the removal of labels with filters that are fitted on half of the rows.
+
+    Parameters
+    ----------
+    base : array of shape (n_rows, n_labels)
+        The model's confidences.
+    labels : array of shape (n_rows,)
+        The true labels.
+    classes : sequence of labels
+        The names of the columns of `base`.
+    remove : sequence of labels
+        The labels to remove.
+    retrained : up to two arrays of shape (n_rows, n_labels - n_removed)
+        What models retrained without the labels say of the same rows, their columns in the
+        order of `classes`.
+    input : {"probabilities", "logits"}
+        What all of the confidences are.
+    seed : int
+        Draws one half of each label's rows to fit on. The other half is judged.
+    """
+    names = tuple(classes)
+    rows = as_confidences(base, input, names)
+    columns = true_columns(labels, names, len(rows))
+    truth = np.asarray(labels)
+    removed = labels_to_remove(names, remove, None)
+    keep = without(names, removed)
+    fitting, judged = _halves(columns, seed)
+    candidates: dict[str, Candidate] = {}
+    notes: list[str] = []
+
+    def enter(name: str, half: Floats, other: Floats, of: OutputFilter, columns: Columns) -> None:
+        """Enter a filtered model as it is and, where one half allows it, calibrated."""
+        candidates[name] = Candidate(other, of)
+        try:
+            better = calibrated(of, half, columns[fitting])
+        except UnlabelError as error:
+            notes.append(f"{name}: {error}")
+        else:
+            candidates[name + CALIBRATED] = Candidate(other, better)
+
+    half, other = rows[fitting], rows[judged]
+    methods: tuple[Method, ...] = ("osr", "mask")
+    for method in methods:
+        of = fit_filter(
+            half,
+            truth[fitting],
+            classes=names,
+            remove=removed,
+            method=method,
+            input=input,
+        )
+        enter(NAMES[method], half, other, of, columns)
+    column_after = np.cumsum(np.isin(np.arange(len(names)), of.retained_columns)) - 1
+    column_after[of.removed_columns] = -1
+    for name, model in _retrained(retrained, keep, input, len(rows)):
+        of_model = unchanged(keep, input)
+        enter(name, model[fitting], model[judged], of_model, column_after[columns])
+    return Trial(
+        base=Candidate(other, unchanged(names, input)),
+        candidates=candidates,
+        removed=removed,
+        labels=truth[judged],
+        row_numbers=judged,
+        rows_fitted_on=len(fitting),
+        notes=tuple(notes),
+    )
+
+
+def try_filter(
+    fitted: OutputFilter, base: Any, labels: Any, *, retrained: Sequence[Any] = ()
+) -> Trial:
+    """Try a filter on rows that it was not fitted on; `try_labels` describes the arguments."""
+    rows = as_confidences(base, fitted.input, fitted.classes_in)
+    true_columns(labels, fitted.classes_in, len(rows))
+    nothing = np.zeros_like(fitted.means)
+    as_mask = replace(fitted, method="mask", means=nothing, shares=nothing, temperature=1.0)
+    name = NAMES[fitted.method]
+    filters = {name: replace(fitted, temperature=1.0)}
+    if fitted.temperature != 1:
+        filters[name + CALIBRATED] = fitted
+    filters[NAMES["mask"]] = as_mask
+    candidates = {name: Candidate(rows, of) for name, of in filters.items()}
+    for name, model in _retrained(retrained, fitted.classes, fitted.input, len(rows)):
+        candidates[name] = Candidate(model, unchanged(fitted.classes, fitted.input))
+    return Trial(
+        base=Candidate(rows, unchanged(fitted.classes_in, fitted.input)),
+        candidates=candidates,
+        removed=fitted.removed,
+        labels=np.asarray(labels),
+        row_numbers=np.arange(len(rows)),
+        rows_fitted_on=0,
+    )
+
+
+def without(labels: Sequence[Label], removed: Sequence[Label]) -> tuple[Label, ...]:
+    """The labels that are not among the removed ones."""
+    gone = set(removed)
+    return tuple(label for label in labels if label not in gone)
+
+
+def unchanged(classes: Sequence[Label], input: InputKind) -> OutputFilter:
+    """A filter that removes nothing: it turns confidences into probabilities."""
+    nothing = np.empty((0, len(classes)))
+    return OutputFilter(
+        classes_in=tuple(classes),
+        removed=(),
+        means=nothing,
+        shares=nothing,
+        counts=(),
+        method="mask",
+        input=input,
+    )
+
+
+def _halves(columns: Columns, seed: int) -> tuple[Columns, Columns]:
+    """Split rows into halves, those of each label alike."""
+    shuffled = np.random.default_rng(seed).permutation(len(columns))
+    by_label = shuffled[np.argsort(columns[shuffled], kind="stable")]
+    return np.sort(by_label[::2]), np.sort(by_label[1::2])
+
+
+def _retrained(
+    outputs: Sequence[Any], keep: Sequence[Label], input: InputKind, n_rows: int
+) -> list[tuple[str, Floats]]:
+    if len(outputs) > 2:
+        raise UnlabelError(f"There are {len(outputs)} retrained models: give two at the most.")
+    models = [as_confidences(model, input, keep) for model in outputs]
+    for model in models:
+        if len(model) != n_rows:
+            raise UnlabelError(
+                f"The base model has {n_rows} rows and a retrained one {len(model)}: give the same "
+                "rows in the same order."
+            )
+    return list(zip((RETRAINED, AGAIN), models, strict=False))

@@ -1,0 +1,124 @@
+"""What the metrics share: rows with their true labels, and sums over them.
+
+Rows are worked on block by block, so that no second table of their size is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unlabel.parts import Columns, Float64s, Floats, row_blocks
+from unlabel.validation import (
+    InputKind,
+    Label,
+    UnlabelError,
+    as_confidences,
+    as_labels,
+    label_array,
+    no_such_label,
+)
+
+Labels = Iterable[Any]
+
+
+def judged_rows(
+    confidences: Any, labels: Any, classes: Labels, over: Labels | None, kind: InputKind
+) -> tuple[Floats, Columns, Columns, int]:
+    """Rows, the column of each one's true label, its place in `over`, and the length of `over`.
+
+    The column is -1 where the label is not among the outputs, the place where it is not judged.
+    """
+    names = as_labels(classes, "classes")
+    groups = names if over is None else as_labels(over, "over")
+    rows = checked_rows(confidences, kind, names)
+    # In a list, labels of several types keep theirs.
+    truth = labels if isinstance(labels, np.ndarray) else np.asarray(labels, dtype=object)
+    if truth.shape != (len(rows),):
+        raise UnlabelError(
+            f"There are {len(rows)} rows of confidences and true labels of shape {truth.shape}: "
+            "give one true label a row."
+        )
+    column, group = positions(truth, names), positions(truth, groups)
+    if len(rows) and max(column.max(), group.max()) < 0:
+        raise UnlabelError(
+            f"None of the true labels, such as {truth[0]!r}, is among the labels given, such as "
+            f"{names[0]!r}: write both alike."
+        )
+    return rows, column, group, len(groups)
+
+
+def group_means(values: npt.NDArray[Any], group: Columns, n_groups: int) -> Float64s:
+    """Mean of each group's values, NaN for an empty one; group -1 does not count."""
+    counts = group >= 0
+    total = np.bincount(group[counts], values[counts], minlength=n_groups)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / np.bincount(group[counts], minlength=n_groups))
+
+
+def positions(labels: Labels, names: tuple[Label, ...]) -> Columns:
+    """Position of each label among the names, -1 where it is none of them."""
+    known = label_array(names)
+    if isinstance(labels, np.ndarray) and names and labels.dtype.kind == known.dtype.kind != "O":
+        order = np.argsort(known)
+        at = order[np.minimum(np.searchsorted(known, labels, sorter=order), len(known) - 1)]
+        return np.where(known[at] == labels, at, -1)
+    position = {name: i for i, name in enumerate(names)}
+    return np.array([position.get(label, -1) for label in labels], dtype=np.intp)
+
+
+def checked_rows(
+    confidences: Any, kind: InputKind, names: tuple[Label, ...] | None = None
+) -> Floats:
+    """Rows of confidences with at least one column."""
+    rows = as_confidences(confidences, kind, names)
+    if rows.shape[1] == 0:
+        raise UnlabelError("The confidences have no columns: give one a label.")
+    return rows
+
+
+def rows_and_columns(
+    confidences: Any, classes: Labels, chosen: Labels, what: str
+) -> tuple[Floats, Columns]:
+    """Rows of probabilities, and the columns of some labels."""
+    names, labels = as_labels(classes, "classes"), as_labels(chosen, what)
+    columns = positions(labels, names)
+    if (columns < 0).any():
+        raise no_such_label(labels[int(np.argmin(columns))], names)
+    return checked_rows(confidences, "probabilities", names), columns
+
+
+def comparable_rows(one: Any, other: Any, *, same_rows: bool = True) -> tuple[Floats, Floats]:
+    """Rows of probabilities that can be compared."""
+    a, b = checked_rows(one, "probabilities"), checked_rows(other, "probabilities")
+    if a.shape[1] != b.shape[1] or (same_rows and len(a) != len(b)):
+        raise UnlabelError(
+            f"Outputs of shapes {a.shape} and {b.shape} cannot be compared: give "
+            f"{'the same rows and ' * same_rows}the same labels in the same order."
+        )
+    return a, b
+
+
+def by_row(of: Callable[..., npt.NDArray[Any]], *tables: npt.NDArray[Any]) -> Float64s:
+    """Work on rows block by block, so that what is built on the way stays in the cache."""
+    blocks = zip(*(row_blocks(table, tables[0].shape[1]) for table in tables), strict=True)
+    return np.concatenate([of(*block) for block in blocks] or [of(*tables)])
+
+
+def row_sums(rows: Floats) -> Float64s:
+    """Sums of rows in float64."""
+    return np.asarray(rows.sum(axis=1, dtype=np.float64))
+
+
+def normalised(rows: Floats) -> Float64s:
+    """Rows divided by their sums, in float64."""
+    return np.asarray(rows / row_sums(rows)[:, None])
+
+
+def mean_of_known(values: npt.NDArray[Any]) -> float:
+    """Mean of what there is, NaN when there is nothing."""
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if there.size else np.nan

@@ -1,0 +1,71 @@
+"""A summary as one HTML page that needs nothing else: no network, no scripts."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from unlabel.report import facts, plots, texts
+from unlabel.report.comparison import compare
+from unlabel.summary import Summary
+from unlabel.validation import UnlabelError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["render"]
+
+
+def render(summary: Summary) -> str:
+    """Render the page of a summary.
+
+    Parameters
+    ----------
+    summary : dict
+        What `unlabel.summary.summarise` gives, or the same read back from JSON.
+
+    Returns
+    -------
+    str
+        An HTML document, to be written as UTF-8. The same summary gives the same text.
+    """
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            facts=facts.gather(summary),
+            comparison=compare(summary["figures"]),
+            destinations=plots.destinations(summary),
+            accuracy=plots.accuracy(summary),
+            reliability=plots.reliability(summary),
+            changes=plots.changes(summary),
+            distances=plots.distances(summary),
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError as error:
+        raise UnlabelError(f"A report needs {error.name}: pip install 'unlabel[cli]'.") from None
+    environment = Environment(
+        loader=PackageLoader("unlabel", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "name": texts.name,
+        "clean": texts.clean,
+        "score": texts.score,
+        "percent": texts.percent,
+        "ratio": texts.ratio,
+        "signed": texts.signed,
+        "count": texts.count,
+        "mark": texts.mark,
+    }
+    return environment

@@ -1,0 +1,161 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from commands import unlabel
+from unlabel import LabelRemover, OutputFilter
+
+NAMES = ["cat", "dog", "fox", "owl"]
+
+
+@pytest.fixture
+def reference(tmp_path):
+    rows = np.random.default_rng(2).dirichlet(np.ones(4), size=400)
+    np.savez(tmp_path / "r.npz", p=rows, label=np.array(NAMES)[rows.argmax(axis=1)], classes=NAMES)
+    return tmp_path / "r.npz"
+
+
+def test_help_names_every_command():
+    code, out, _ = unlabel("--help")
+    assert code == 0
+    for command in ("fit", "apply", "inspect", "demo"):
+        assert command in out
+
+
+def test_inspect_tells_what_goes_where(reference, tmp_path):
+    out = tmp_path / "f.safetensors"
+    unlabel("fit", reference, "--remove", "owl", "--remove", "cat", "--out", out)
+    code, text, _ = unlabel("inspect", out)
+    assert code == 0
+    assert "2: owl, cat" in text
+    assert "2: dog, fox" in text
+    fitted = OutputFilter.load(out)
+    assert f"{fitted.destinations()[0].max():.1%}" in text
+    assert str(fitted.counts[1]) in text
+
+
+def test_inspect_keeps_a_large_filter_short(tmp_path):
+    remover = LabelRemover(range(300), method="mask").fit(np.full((1, 1000), 1e-3))
+    remover.filter_.save(tmp_path / "f.safetensors")
+    code, text, _ = unlabel("inspect", tmp_path / "f.safetensors")
+    assert code == 0
+    assert "280 more" in text
+    assert len(text.splitlines()) < 60
+
+
+@pytest.mark.parametrize("command", ["fit", "apply"])
+def test_an_output_is_overwritten_only_by_force(reference, tmp_path, command):
+    retired = tmp_path / "f.safetensors"
+    unlabel("fit", reference, "--remove", "cat", "--out", retired)
+    arguments = {
+        "fit": ["fit", reference, "--remove", "cat"],
+        "apply": ["apply", retired, reference],
+    }[command]
+    out = tmp_path / ("out.safetensors" if command == "fit" else "out.npz")
+    out.write_text("precious")
+    code, _, error = unlabel(*arguments, "--out", out)
+    assert code == 2
+    assert "exists already" in error
+    assert out.read_text() == "precious"
+    assert unlabel(*arguments, "--out", out, "--force")[0] == 0
+    assert out.read_bytes() != b"precious"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--remove", "cta"], "no label 'cta'.*nearest is 'cat'"),
+        (["--remove", "cat", "--remove", "cat"], "'cat' stands twice"),
+        ([], "either the labels to remove"),
+        (["--remove", "cat", "--keep", "dog"], "either the labels to remove"),
+        ([x for name in NAMES for x in ("--remove", name)], "All 4 labels"),
+        (["--remove", "cat", "--input", "logits"], "are probabilities"),
+        (["--remove", "cat", "--method", "literal", "--calibrate"], "literal"),
+        (["--remove", "cat", "--classes", "@absent.txt"], "absent.txt"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(reference, tmp_path, arguments, words):
+    out = tmp_path / "f.safetensors"
+    code, _, error = unlabel("fit", reference, *arguments, "--out", out)
+    assert code == 2
+    assert error.count("\n") == 1
+    assert re.search(words, error)
+    assert not out.exists()
+
+
+def test_a_label_without_reference_rows_is_named(tmp_path):
+    rows = np.eye(3)[[0, 0, 1]]
+    np.savez(tmp_path / "r.npz", p=rows, label=[0, 0, 1])
+    code, _, error = unlabel("fit", tmp_path / "r.npz", "--remove", 2, "--out", tmp_path / "f")
+    assert (code, os.listdir(tmp_path)) == (2, ["r.npz"])
+    assert "label 2 has no reference rows" in error
+
+
+def test_calibrate_needs_enough_rows(tmp_path):
+    rows = np.full((6, 3), 1 / 3)
+    np.savez(tmp_path / "r.npz", p=rows, label=[0, 1, 2, 0, 1, 2])
+    out = tmp_path / "f.safetensors"
+    code, _, error = unlabel("fit", tmp_path / "r.npz", "--remove", 2, "--calibrate", "--out", out)
+    assert code == 2
+    assert "at least 50" in error
+    assert "found 4" in error
+
+
+def large_apply(tmp_path, prelude=""):
+    rows = np.full((1_500_000, 4), 0.25, dtype="f4")
+    np.save(tmp_path / "large.npy", rows)
+    remover = LabelRemover(["cat"], classes=NAMES, method="mask").fit(rows[:1])
+    remover.filter_.save(tmp_path / "f.safetensors")
+    code = f"{prelude}\nfrom unlabel.__main__ import main\nmain()"
+    arguments = ["apply", "f.safetensors", "large.npy", "--out", "out.npy"]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path):
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
+    with large_apply(tmp_path, limit) as process:
+        _, error = process.communicate()
+    assert process.returncode == 2
+    assert error == "Error: out.npy could not be written: File too large.\n"
+    assert sorted(os.listdir(tmp_path)) == ["f.safetensors", "large.npy"]
+
+
+def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path):
+    with large_apply(tmp_path) as process:
+        while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 143
+    assert sorted(os.listdir(tmp_path)) == ["f.safetensors", "large.npy"]
+
+
+def test_a_killed_run_leaves_nothing_under_the_outputs_name(tmp_path):
+    with large_apply(tmp_path) as process:
+        while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out.npy").exists()
+
+
+def test_the_missing_extra_is_named(tmp_path):
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(name='typer')")
+    run = subprocess.run(
+        [sys.executable, "-m", "unlabel", "--help"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert run.stderr == "The command line needs typer: pip install 'unlabel[cli]'.\n"

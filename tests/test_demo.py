@@ -1,0 +1,30 @@
+import os
+
+from commands import unlabel
+from unlabel import OutputFilter
+
+
+def test_the_demo_ends_with_tables_and_a_report(tmp_path):
+    code, out, error = unlabel("demo", "--out", tmp_path / "demo")
+    assert (code, error) == (0, "")
+    for name in ("OSR", "OSR, calibrated", "mask", "retrained", "retrained again, calibrated"):
+        assert name in out
+    assert sorted(os.listdir(tmp_path / "demo")) == [
+        "cifar10-retrained-again.parquet",
+        "cifar10-retrained.parquet",
+        "cifar10.parquet",
+        "predictions.csv",
+        "reference.csv",
+        "report.html",
+        "retired.safetensors",
+        "summary.json",
+    ]
+    assert OutputFilter.load(tmp_path / "demo" / "retired.safetensors").removed == (
+        "three",
+        "eight",
+    )
+    # What it leaves is what the other commands take, and gives the same filter.
+    again = tmp_path / "again.safetensors"
+    removed = ("--remove", "three", "--remove", "eight")
+    assert unlabel("fit", tmp_path / "demo" / "reference.csv", *removed, "--out", again)[0] == 0
+    assert again.read_bytes() == (tmp_path / "demo" / "retired.safetensors").read_bytes()

@@ -1,0 +1,24 @@
+"""The tables of the page on metrics are what the script gives."""
+
+from pathlib import Path
+
+import pytest
+
+import tables as docs_tables
+
+DOCS = Path(docs_tables.__file__).parent
+
+
+@pytest.mark.parametrize("name", list(docs_tables.TABLES))
+def test_the_committed_table_is_the_scripts(name):
+    written = (DOCS / name).read_text(encoding="utf-8")
+    assert written == "\n".join(docs_tables.TABLES[name]()) + "\n"
+    assert f"{{include}} {name}" in (DOCS / "metrics.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_has_the_demos_figures():
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    table = (DOCS / "calibration-table.md").read_text(encoding="utf-8")
+    second = [line.split(" | ")[3] for line in table.splitlines()[2:]]  # forget set 2
+    for figure in second[:5]:  # log-loss
+        assert figure in readme

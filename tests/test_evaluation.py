@@ -1,0 +1,230 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import plain
+import plain_metrics
+from commands import unlabel
+from unlabel import LabelRemover, UnlabelError
+from unlabel.evaluation import try_filter, try_labels
+from unlabel.metrics import mean_accuracy
+from unlabel.samples import load_cifar10
+from unlabel.summary import summarise
+
+CIFAR10 = load_cifar10()
+FORGET_SETS = ["F1", "F2", "F3", "F4"]
+
+
+@pytest.fixture(scope="module")
+def summaries():
+    return {
+        name: summarise(
+            try_labels(
+                CIFAR10.base,
+                CIFAR10.labels,
+                classes=CIFAR10.classes,
+                remove=removal.removed,
+                retrained=removal.retrained,
+                input="logits",
+            )
+        )
+        for name, removal in CIFAR10.removals.items()
+    }
+
+
+def figures(summary):
+    return {entry["output"]: entry for entry in summary["figures"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("F1", 0.9379), ("F2", 0.9429), ("F3", 0.9438), ("F4", 0.9933)]
+)
+def test_accuracy_of_osr_fitted_on_the_test_rows_as_in_the_paper(name, expected):
+    removal = CIFAR10.removals[name]
+    remover = LabelRemover(removal.removed, input="logits", classes=CIFAR10.classes)
+    output = remover.fit(CIFAR10.base, CIFAR10.labels).transform(CIFAR10.base)
+    accuracy = mean_accuracy(output, CIFAR10.labels, remover.classes_)
+    assert accuracy == pytest.approx(expected, abs=0.0005)
+
+
+@pytest.mark.parametrize("name", FORGET_SETS)
+def test_calibrated_osr_has_a_lower_log_loss_than_a_retrained_model(summaries, name):
+    judged = figures(summaries[name])
+    osr = judged["OSR, calibrated"]["log_loss"]
+    assert osr < judged["retrained again"]["log_loss"]
+    assert osr < judged["retrained again, calibrated"]["log_loss"]
+
+
+@pytest.mark.parametrize("name", FORGET_SETS)
+def test_osr_is_within_three_percent_of_mask(summaries, name):
+    judged = figures(summaries[name])
+    osr, mask = judged["OSR"], judged["mask"]
+    for figure in ("log_loss", "attack_auc", "calibration_error"):
+        assert osr[figure] == pytest.approx(mask[figure], rel=0.03)
+    assert osr["to_retrained"]["kl"] == pytest.approx(mask["to_retrained"]["kl"], rel=0.03)
+
+
+def test_the_summary_agrees_with_plain_arithmetic(summaries):
+    """The whole way written out: the halves, the filter, the figures."""
+    removal, summary = CIFAR10.removals["F1"], summaries["F1"]
+    shuffled = np.random.default_rng(0).permutation(10000)
+    columns = np.array([CIFAR10.classes.index(label) for label in CIFAR10.labels])
+    by_label = shuffled[np.argsort(columns[shuffled], kind="stable")]
+    fitting, judged = by_label[::2], by_label[1::2]
+    exponentials = np.exp(CIFAR10.base.astype(float))
+    rows = exponentials / exponentials.sum(axis=1, keepdims=True)
+    steps = plain.fit([rows[fitting][columns[fitting] == 0]], [0], 10)
+    some = [row for row in judged if columns[row] != 0][:500]
+    own = [plain.apply_row(rows[row], steps)[columns[row] - 1] for row in some]
+    trial = try_labels(
+        CIFAR10.base,
+        CIFAR10.labels,
+        classes=CIFAR10.classes,
+        remove=removal.removed,
+        input="logits",
+    )
+    output = trial.candidates["OSR"].output()
+    position = {row: at for at, row in enumerate(trial.row_numbers)}
+    ours = [output[position[row], columns[row] - 1] for row in some]
+    np.testing.assert_allclose(ours, own, atol=1e-6)  # float32
+    assert summary["rows"]["judged"] == len(judged)
+    assert sorted(trial.row_numbers) == sorted(judged)
+
+
+def test_divergences_and_their_floor(summaries):
+    removal, summary = CIFAR10.removals["F2"], summaries["F2"]
+    trial = try_labels(
+        CIFAR10.base,
+        CIFAR10.labels,
+        classes=CIFAR10.classes,
+        remove=removal.removed,
+        retrained=removal.retrained,
+        input="logits",
+    )
+    goal = trial.candidates["retrained"].output()
+    again = trial.candidates["retrained again"].output()
+    osr = trial.candidates["OSR"].output()
+    kept = ~np.isin(trial.labels, removal.removed)
+    floor = np.mean(plain_metrics.kl_divergence(again[kept].tolist(), goal[kept].tolist()))
+    mean = np.mean(plain_metrics.kl_divergence(osr[kept].tolist(), goal[kept].tolist()))
+    entry = figures(summary)["OSR"]
+    assert summary["seed_floor"]["kl"]["retained"] == pytest.approx(floor, rel=1e-6)
+    assert entry["to_retrained"]["kl"]["retained"] == pytest.approx(mean, rel=1e-6)
+    assert entry["over_floor"]["kl"]["retained"] == pytest.approx(mean / floor, rel=1e-6)
+    assert figures(summary)["retrained again"]["over_floor"]["kl"]["removed"] == 1
+
+
+def test_halves_are_disjoint_and_fair():
+    labels = np.repeat([0, 1, 2], [100, 60, 40])
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=200)
+    trial = try_labels(rows, labels, classes=[0, 1, 2], remove=[2])
+    assert np.bincount(trial.labels).tolist() == [50, 30, 20]
+    assert trial.rows_fitted_on == 100
+    fitted = trial.candidates["OSR"].filter
+    assert fitted.counts == (20,)
+    rest = np.setdiff1d(np.arange(200), trial.row_numbers)
+    again = LabelRemover([2]).fit(rows[rest], labels[rest]).filter_
+    np.testing.assert_array_equal(again.means, fitted.means)
+
+
+def test_too_few_rows_to_calibrate_are_noted():
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
+    trial = try_labels(rows, np.tile([0, 1, 2], 20), classes=[0, 1, 2], remove=[2])
+    assert list(trial.candidates) == ["OSR", "mask"]
+    assert all("at least 50" in note for note in trial.notes)
+    assert summarise(trial)["notes"] == list(trial.notes)
+
+
+def test_a_filter_is_judged_on_all_rows(tmp_path):
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
+    labels = np.tile([0, 1, 2], 20)
+    fitted = LabelRemover([2]).fit(rows, labels).filter_
+    summary = summarise(try_filter(fitted, rows, labels))
+    assert summary["rows"] == {
+        "judged": 60,
+        "of_retained_labels": 40,
+        "of_removed_labels": 20,
+        "fitted_on": 0,
+    }
+    assert [entry["output"] for entry in summary["figures"]] == ["base model", "OSR", "mask"]
+
+
+def test_more_than_two_retrained_models_are_refused():
+    rows = np.full((4, 2), 0.5)
+    with pytest.raises(UnlabelError, match="3 retrained models"):
+        try_labels(rows, [0, 1, 0, 1], classes=[0, 1], remove=[0], retrained=[rows[:, :1]] * 3)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rng = np.random.default_rng(4)
+    rows = rng.dirichlet(np.full(4, 0.3), size=400)
+    labels = np.array(["cat", "dog", "fox", "owl"])[[rng.choice(4, p=row) for row in rows]]
+    names = ["cat", "dog", "fox", "owl"]
+    columns = {name: rows[:, i] for i, name in enumerate(names)}
+    pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "base.parquet")
+    kept = rows[:, [0, 2, 3]] / rows[:, [0, 2, 3]].sum(axis=1, keepdims=True)
+    columns = {name: kept[:, i] for i, name in enumerate(["cat", "fox", "owl"])}
+    pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "retrained.parquet")
+    pa.parquet.write_table(
+        pa.table(columns | {"label": labels[::-1]}), tmp_path / "reversed.parquet"
+    )
+    pa.parquet.write_table(pa.table(columns).slice(0, 10), tmp_path / "short.parquet")
+    return tmp_path
+
+
+def test_evaluate_prints_a_table_and_writes_json(tables):
+    code, out, error = unlabel(
+        "evaluate",
+        tables / "base.parquet",
+        *("--remove", "dog", "--retrained", tables / "retrained.parquet"),
+        *("--json", tables / "summary.json"),
+    )
+    assert (code, error) == (0, "")
+    summary = json.loads((tables / "summary.json").read_text())
+    osr = figures(summary)["OSR"]
+    assert f"{osr['log_loss']:.4f}".removeprefix("0")[:5] in out
+    assert osr["accuracy"]["removed"] == 0
+    # Here the retrained model is the mask itself.
+    assert figures(summary)["mask"]["to_retrained"]["kl"]["retained"] < 1e-12
+
+
+def test_evaluate_takes_a_filter(tables):
+    unlabel("fit", tables / "base.parquet", "--remove", "dog", "--out", tables / "f.safetensors")
+    code, out, error = unlabel(
+        "evaluate", tables / "base.parquet", "--filter", tables / "f.safetensors"
+    )
+    assert (code, error) == (0, "")
+    assert "filter given" in " ".join(out.split())
+    assert "mask" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--remove or --filter"),
+        (["--remove", "dgo"], "nearest is 'dog'"),
+        (["--remove", "dog", "--retrained", "reversed.parquet"], "reversed.parquet: row"),
+        (["--remove", "dog", "--retrained", "short.parquet"], "10: give the same"),
+        (["--remove", "cat", "--retrained", "retrained.parquet"], "'dog'"),
+        (["--remove", "dog", "--label-column", "truth"], "truth"),
+    ],
+)
+def test_evaluate_refuses_what_does_not_fit(tables, arguments, words, monkeypatch):
+    monkeypatch.chdir(tables)
+    code, _, error = unlabel("evaluate", "base.parquet", *arguments, "--json", "summary.json")
+    assert code == 2
+    assert words in error
+    assert not (tables / "summary.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"summary": 2}', "[" * 100_000])
+def test_report_refuses_what_is_no_summary(tmp_path, text):
+    (tmp_path / "summary.json").write_text(text)
+    code, _, error = unlabel("report", tmp_path / "summary.json", "--out", tmp_path / "r.html")
+    assert code == 2
+    assert "summary.json" in error
+    assert not (tmp_path / "r.html").exists()

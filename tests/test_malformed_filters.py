@@ -1,0 +1,369 @@
+"""Files that are no filters: one sentence each, nothing run, little time and memory."""
+
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from safetensors.numpy import save as to_bytes
+
+from unlabel import OutputFilter, UnlabelError
+
+MARKER = "ran.txt"
+MEGABYTE = 1 << 20
+
+
+class Payload:
+    """What a pickle could do: it would leave a file behind."""
+
+    def __reduce__(self):
+        return (open, (MARKER, "w"))
+
+
+DESCRIPTION = {
+    "protocol": 1,
+    "classes": ["cat", "dog", "fox", "owl"],
+    "removed": ["dog", "cat"],
+    "method": "osr",
+    "input": "probabilities",
+    "temperature": 1.0,
+}
+TENSORS = {
+    "means": np.array([[0.1, 0.7, 0.1, 0.1], [0.8, 0.0, 0.1, 0.1]]),
+    "shares": np.array([[0.2, 0.0, 0.2, 0.2], [0.0, 0.0, 0.3, 0.2]]),
+    "counts": np.array([5, 6]),
+}
+
+
+def described(text=None, **fields):
+    """Give a file whose description has other fields, or none where they are dropped."""
+    description = {k: v for k, v in {**DESCRIPTION, **fields}.items() if v is not DROPPED}
+    text = json.dumps(description) if text is None else text
+    return to_bytes(TENSORS, metadata={"unlabel": text})
+
+
+def holding(**tensors):
+    """Give a file with other tensors, or without those that are dropped."""
+    tensors = {k: v for k, v in {**TENSORS, **tensors}.items() if v is not DROPPED}
+    return to_bytes(tensors, metadata={"unlabel": json.dumps(DESCRIPTION)})
+
+
+def changed(name, at, value):
+    tensor = TENSORS[name].copy()
+    tensor[at] = value
+    return holding(**{name: tensor})
+
+
+def naming(classes):
+    """Give a file of a filter that removes nothing from labels given as JSON."""
+    n = classes.count(",") + 1
+    description = json.dumps({**DESCRIPTION, "classes": 0, "removed": []})
+    empty = np.zeros((0, n))
+    return to_bytes(
+        {"means": empty, "shares": empty, "counts": np.zeros(0, dtype=np.int64)},
+        metadata={"unlabel": description.replace('"classes": 0', f'"classes": {classes}')},
+    )
+
+
+def headed(header, data=b"", length=None):
+    """Give a file with a header of its own, and perhaps a wrong length of it."""
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(header) if length is None else length) + header + data
+
+
+def pointing(**entries):
+    """Give a file whose header points to other places of its data."""
+    header = {"__metadata__": {"unlabel": json.dumps(DESCRIPTION)}}
+    header["means"] = {"dtype": "F64", "shape": [2, 4], "data_offsets": [0, 64]}
+    header["shares"] = {"dtype": "F64", "shape": [2, 4], "data_offsets": [64, 128]}
+    header["counts"] = {"dtype": "I64", "shape": [2], "data_offsets": [128, 144]}
+    return headed({**header, **entries}, bytes(144))
+
+
+def zipped(name, content):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+DROPPED = object()
+GOOD = described()
+HEADER_END = 8 + struct.unpack("<Q", GOOD[:8])[0]
+PICKLE = pickle.dumps(Payload())
+
+# name of the file: its content
+CORPUS = {
+    "empty": b"",
+    **{
+        f"cut-at-{at}": GOOD[:at]
+        for at in (1, 7, 8, 9, 100, HEADER_END // 2, HEADER_END - 1, HEADER_END, len(GOOD) - 1)
+    },
+    "longer-than-it-says": GOOD + b"\0",
+    "zeros": bytes(4096),
+    "header-of-all-ones": b"\xff" * 64,
+    "header-of-minus-one": headed(b"{}", length=2**64 - 1),
+    "header-of-2-to-the-63": headed(b"{}", length=2**63),
+    "header-of-an-exabyte": headed(b"{}", length=2**60),
+    "header-one-byte-too-long": headed(b"{}", length=3),
+    "header-of-50-megabytes": headed(b" " * (50 * MEGABYTE)),
+    "header-that-is-not-json": headed(b"not JSON at all"),
+    "header-that-is-not-text": headed(b'{"\xff\xfe":1}'),
+    "header-that-is-a-list": headed([1, 2, 3]),
+    "header-that-is-empty": headed({}),
+    "header-that-is-deep": headed(b"[" * MEGABYTE),
+    "no-metadata": to_bytes(TENSORS),
+    "metadata-of-another-library": to_bytes(TENSORS, metadata={"format": "pt"}),
+    "metadata-that-is-no-text": headed({"__metadata__": {"unlabel": 1}}),
+    "metadata-that-is-a-text": headed({"__metadata__": "unlabel"}),
+    "description-that-is-not-json": described("protocol: 1"),
+    "description-that-is-empty": described(""),
+    "description-with-an-open-text": described('{"protocol":"' + "a" * MEGABYTE),
+    "description-of-nan": described(json.dumps({**DESCRIPTION, "temperature": float("nan")})),
+    "description-of-infinity": described('{"temperature": Infinity}'),
+    "description-that-is-a-list": described("[1]"),
+    "description-that-is-null": described("null"),
+    "description-that-is-deep": described("[" * MEGABYTE + "]" * MEGABYTE),
+    "description-that-is-deep-enough": described("[" * 990 + "]" * 990),
+    "description-of-deep-objects": described('{"a":' * MEGABYTE),
+    "description-of-a-long-number": described(f'{{"protocol": {"9" * MEGABYTE}}}'),
+    "protocol-missing": described(protocol=DROPPED),
+    "protocol-newer": described(protocol=2),
+    "protocol-much-newer": described('{"protocol": 99, "something": {"new": [1, 2]}}'),
+    "protocol-zero": described(protocol=0),
+    "protocol-negative": described(protocol=-1),
+    "protocol-true": described(protocol=True),
+    "protocol-text": described(protocol="1"),
+    "protocol-float": described(protocol=1.0),
+    "protocol-null": described(protocol=None),
+    "field-missing": described(input=DROPPED),
+    "field-too-many": described(pickle="gASVAAAA"),
+    "classes-text": described(classes="abcd"),
+    "classes-object": described(classes=dict.fromkeys("abcd", 1)),
+    "classes-empty": described(classes=[]),
+    "classes-twice": described(classes=["cat", "dog", "fox", "dog"]),
+    "classes-equal-numbers": described(classes=["cat", "dog", 1, True]),
+    "classes-nested": described(classes=["cat", "dog", ["fox"], "owl"]),
+    "classes-null": described(classes=["cat", "dog", None, "owl"]),
+    "classes-infinite": described(json.dumps(DESCRIPTION).replace('"owl"', "1e999")),
+    "classes-no-text": described(json.dumps(DESCRIPTION).replace("owl", "\\ud800")),
+    "classes-too-few": described(classes=["cat", "dog", "fox"]),
+    "classes-that-are-many-lists": naming("[" + ",".join(["[]"] * 1_300_000) + "]"),
+    "classes-that-are-many-objects": naming("[" + ",".join(["{}"] * 1_300_000) + "]"),
+    "classes-that-are-millions-of-lists": naming("[" + ",".join(["[]"] * 2_700_000) + "]"),
+    "classes-that-are-many-zeros": naming("[" + ",".join(["0"] * 1_000_000) + "]"),
+    "classes-many-and-the-last-twice": naming(str([*range(500_000), 499_999])),
+    "removed-text": described(removed="ab"),
+    "removed-unknown": described(removed=["dog", "cow"]),
+    "removed-unknown-and-long": described(
+        classes=["ab" * 400_000, "dog", "cat", "owl"], removed=["dog", "ba" * 400_000]
+    ),
+    "removed-twice": described(removed=["dog", "dog"]),
+    "removed-boolean": described(classes=[0, 1, 2, 3], removed=[True, False]),
+    "removed-nested": described(removed=[["dog"], ["cat"]]),
+    "removed-all": to_bytes(
+        {"means": np.eye(1), "shares": np.eye(1), "counts": np.ones(1, dtype=np.int64)},
+        metadata={"unlabel": json.dumps({**DESCRIPTION, "classes": [0], "removed": [0]})},
+    ),
+    "means-missing": holding(means=DROPPED),
+    "means-float32": holding(means=TENSORS["means"].astype(np.float32)),
+    "means-integers": holding(means=np.ones((2, 4), dtype=np.int64)),
+    "means-flat": holding(means=TENSORS["means"].ravel()),
+    "means-transposed": holding(means=np.ascontiguousarray(TENSORS["means"].T)),
+    "means-nan": changed("means", (0, 1), np.nan),
+    "means-infinite": changed("means", (0, 1), np.inf),
+    "means-negative": changed("means", (0, 1), -0.1),
+    "means-zero": changed("means", 0, 0.0),
+    "means-of-ten": changed("means", (0, 1), 10.0),
+    "means-of-a-label-removed-before": changed("means", (1, 1), 0.1),
+    "shares-missing": holding(shares=DROPPED),
+    "shares-nan": changed("shares", (1, 2), np.nan),
+    "shares-negative": changed("shares", (1, 2), -0.1),
+    "shares-zero": changed("shares", 1, 0.0),
+    "shares-of-ten": changed("shares", (1, 2), 10.0),
+    "shares-with-the-removed-label": changed("shares", (0, 1), 0.1),
+    "shares-with-a-label-removed-before": changed("shares", (1, 1), 0.1),
+    "counts-missing": holding(counts=DROPPED),
+    "counts-negative": changed("counts", 0, -5),
+    "counts-too-many": holding(counts=np.array([5, 6, 7])),
+    "counts-floats": holding(counts=np.array([5.0, 6.0])),
+    "tensor-too-many": holding(rows=np.eye(4)),
+    "statistics-of-a-mask": described(method="mask"),
+    **{
+        f"temperature-{value}": described(temperature=value)
+        for value in (0, -1.0, "1.0", True, None, [1.0], 1e-320, 1e300)
+    },
+    "temperature-of-400-digits": described(temperature=10**400),
+    "temperature-of-literal": described(method="literal", temperature=2.0),
+    **{f"method-{value}": described(method=value) for value in ("OSR", 1, None, ["osr"])},
+    **{f"input-{value}": described(input=value) for value in ("scores", 0, None, {})},
+    "offsets-beyond-the-end": pointing(
+        counts={"dtype": "I64", "shape": [2], "data_offsets": [128, 2**40]}
+    ),
+    "offsets-overlapping": pointing(
+        shares={"dtype": "F64", "shape": [2, 4], "data_offsets": [0, 64]}
+    ),
+    "offsets-backwards": pointing(
+        shares={"dtype": "F64", "shape": [2, 4], "data_offsets": [128, 64]}
+    ),
+    "shape-that-overflows": pointing(
+        means={"dtype": "F64", "shape": [2**62, 2**62], "data_offsets": [0, 64]}
+    ),
+    "shape-negative": pointing(means={"dtype": "F64", "shape": [-2, -4], "data_offsets": [0, 64]}),
+    "type-unknown": pointing(means={"dtype": "PKL", "shape": [2, 4], "data_offsets": [0, 64]}),
+    "pickle": PICKLE,
+    "pickle-as-the-data": headed({}, PICKLE),
+    "pickle-as-a-label": described(classes=["cat", "dog", "fox", repr(PICKLE)], removed=["cow"]),
+    "model-of-torch": zipped("archive/data.pkl", PICKLE),
+    "archive-of-arrays": zipped("means.npy", npy(TENSORS["means"])),
+    "array": npy(TENSORS["means"]),
+    "array-of-objects": npy(np.array([Payload()], dtype=object)),
+    "table": b"cat,dog,fox\n.5,.3,.2\n",
+    "image": b"\x89PNG\r\n\x1a\n" + bytes(100),
+}
+
+# Loads every file of a folder in turn, and measures. The limit is on addresses, which
+# counts what is asked for, used or not. The peak of a process cannot be taken in its place:
+# it starts at that of the process that started it.
+LOAD_ALL = """
+import json, resource, sys, time
+from pathlib import Path
+from unlabel import OutputFilter, UnlabelError
+
+def limit_growth(size):
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + size, hard))
+
+OutputFilter.load(sys.argv[1])
+answers = {}
+for path in sorted(Path().iterdir()):
+    if sys.platform == "linux":
+        limit_growth(int(sys.argv[2]))
+    start = time.perf_counter()
+    try:
+        OutputFilter.load(path)
+        answer = ["nothing", ""]
+    except Exception as error:
+        answer = [type(error).__name__, str(error)]
+    answers[path.name] = [*answer, time.perf_counter() - start]
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """What loading each file of the corpus gave, and the folder afterwards."""
+    folder = tmp_path_factory.mktemp("malformed")
+    good = tmp_path_factory.mktemp("good") / "filter"
+    good.write_bytes(GOOD)
+    for name, content in CORPUS.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "dangling-link").symlink_to("nowhere")
+    (folder / "link-to-itself").symlink_to("link-to-itself")
+    before = sorted(path.name for path in folder.iterdir())
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_ALL, good, str(200 * MEGABYTE)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return {
+        "answers": json.loads(done.stdout),
+        "stderr": done.stderr,
+        "before": before,
+        "after": sorted(path.name for path in folder.iterdir()),
+        "unchanged": all((folder / name).read_bytes() == CORPUS[name] for name in CORPUS),
+    }
+
+
+OTHERS = ("folder", "pipe", "dangling-link", "link-to-itself")
+
+
+@pytest.mark.parametrize("name", [*CORPUS, *OTHERS])
+def test_a_malformed_file_gives_one_sentence_within_a_second_and_200_megabytes(outcome, name):
+    kind, message, seconds = outcome["answers"][name]
+    assert kind == "UnlabelError"  # MemoryError where it takes more than it may
+    assert message.startswith(f"{name} ")
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert seconds < 1
+
+
+def test_the_good_file_beside_them_loads(tmp_path):
+    (tmp_path / "filter").write_bytes(GOOD)
+    loaded = OutputFilter.load(tmp_path / "filter")
+    assert loaded.classes == ("fox", "owl")
+
+
+def test_no_malformed_file_runs_code(outcome, tmp_path, monkeypatch):
+    assert MARKER not in outcome["after"]
+    monkeypatch.chdir(tmp_path)
+    pickle.loads(PICKLE).close()
+    assert (tmp_path / MARKER).exists()  # the payload would have shown itself
+
+
+def test_no_malformed_file_leaves_a_file_behind(outcome):
+    assert outcome["after"] == outcome["before"]
+    assert outcome["unchanged"]
+    assert outcome["stderr"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("protocol-newer", "has protocol 2 and this version of unlabel reads up to 1: upgrade"),
+        ("protocol-much-newer", "has protocol 99 and this version of unlabel"),
+        ("no-metadata", "without unlabel's description"),
+        ("classes-twice", "The label 'dog' stands twice in classes"),
+        ("removed-unknown", "There is no label 'cow' among the 4 labels of the model"),
+        ("means-nan", "The mean of the removed label 'dog'"),
+        ("counts-negative", "is not one count of rows a removed label"),
+        ("folder", "is no regular file"),
+        ("dangling-link", "could not be read: No such file or directory"),
+    ],
+)
+def test_the_sentence_says_what_is_wrong(outcome, name, words):
+    assert words in outcome["answers"][name][1]
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(UnlabelError, match="nowhere could not be read: No such file"):
+        OutputFilter.load(tmp_path / "nowhere")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="everything may be read by root")
+def test_a_file_that_may_not_be_read_is_named(tmp_path):
+    (tmp_path / "filter").write_bytes(GOOD)
+    (tmp_path / "filter").chmod(0)
+    with pytest.raises(UnlabelError, match="filter could not be read: Permission denied"):
+        OutputFilter.load(tmp_path / "filter")
+
+
+@pytest.mark.parametrize("at", range(0, len(GOOD), 3))
+def test_a_changed_byte_gives_a_filter_or_one_sentence(tmp_path, at):
+    content = bytearray(GOOD)
+    content[at] ^= 0xFF
+    (tmp_path / "filter").write_bytes(content)
+    try:
+        loaded = OutputFilter.load(tmp_path / "filter")
+    except UnlabelError as error:
+        assert str(tmp_path / "filter") in str(error)  # noqa: PT017
+    else:
+        assert np.isfinite(loaded.apply(np.full((1, 4), 0.25))).all()

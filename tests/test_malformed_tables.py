@@ -1,0 +1,212 @@
+"""Tables that cannot be filtered: one sentence each, nothing written, little time and memory."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+NAMES = ["cat", "dog", "fox"]
+GOOD = "cat,dog,fox,label\n.5,.3,.2,cat\n.2,.7,.1,dog\n"
+
+
+class Marker:
+    """What a pickle could do: it would leave a file behind."""
+
+    def __reduce__(self):
+        return (open, ("ran.txt", "w"))
+
+
+def csv(text):
+    return text.encode() if isinstance(text, str) else text
+
+
+def parquet(**columns):
+    file = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def npy(array, **options):
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def claims_shape(shape):
+    file = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + bytes(80)
+
+
+def zipped(content, name="p.npy"):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def claims_to_unpack_to_4_gigabytes():
+    content = bytearray(npz(p=np.eye(3)))
+    at = content.index(b"PK\x01\x02")
+    content[at + 24 : at + 28] = b"\xf0\xff\xff\xff"
+    return bytes(content)
+
+
+THIRD = [1 / 3] * 3
+GOOD_PARQUET = parquet(**dict.fromkeys(NAMES, THIRD), label=NAMES)
+
+# name of the file: (its content, words of the sentence)
+CORPUS = {
+    "empty.csv": (b"", "could not be read"),
+    "header-only.csv": (csv("cat,dog,fox,label\n"), "no rows"),
+    "ragged.csv": (csv(GOOD + ".1,.9\n"), "could not be read"),
+    "text.csv": (csv(GOOD + ".1,much,.2,cat\n"), "Row 2.*'much'.*'dog'"),
+    "empty-cell.csv": (csv(GOOD + ".1,,.2,cat\n"), "Row 2.*NaN in column 1"),
+    "nan.csv": (csv(GOOD + ".1,nan,.2,cat\n"), "Row 2.*NaN in column 1"),
+    "infinite.csv": (csv(GOOD + ".1,inf,.2,cat\n"), "Row 2.*infinity in column 1"),
+    "negative.csv": (csv(GOOD + ".5,-.1,.6,cat\n"), "Row 2.*-0.1 in column 1"),
+    "unnormalised.csv": (csv(GOOD + ".5,.1,.1,cat\n"), "Row 2.*sums to 0.7"),
+    "logits.csv": (csv("cat,dog,fox,label\n7.5,-2.5,1.5,cat\n"), "Row 0.*logits"),
+    "zeros.csv": (csv(GOOD + "0,0,0,cat\n"), "Row 2.*sums to 0"),
+    "no-label-column.csv": (csv("cat,dog,fox,truth\n.5,.3,.2,cat\n"), "label.*--label-column"),
+    "unknown-label.csv": (csv(GOOD + ".1,.7,.2,dgo\n"), "'dgo'.*row 2.*nearest is 'dog'"),
+    "missing-label.csv": (csv(GOOD + ".1,.7,.2,\n"), "''.*row 2"),
+    "missing-column.csv": (csv("cat,fox,label\n.5,.5,cat\n"), "'dog'"),
+    "twice.csv": (csv("cat,dog,dog,fox,label\n.4,.1,.2,.3,cat\n"), "'dog'"),
+    "latin-1.csv": (GOOD.replace("cat\n", "caf\xe9\n", 1).encode("latin-1"), "could not be read"),
+    "binary.csv": (bytes(range(256)) * 50, "could not be read|no columns"),
+    "unclosed-quote.csv": (csv('cat,dog,fox,label\n.5,.3,.2,"cat\n'), "no label 'cat"),
+    "one-column.csv": (csv("label\ncat\n"), "no columns of decimal numbers|'cat'"),
+    "a-parquet.csv": (GOOD_PARQUET, "could not be read|no columns"),
+    "truncated.parquet": (GOOD_PARQUET[:-200], "could not be read"),
+    "beheaded.parquet": (GOOD_PARQUET[200:], "could not be read"),
+    "garbage.parquet": (b"PAR1" + bytes(range(200)) + b"PAR1", "could not be read"),
+    "empty.parquet": (b"", "could not be read"),
+    "no-rows.parquet": (
+        parquet(**{n: pa.array([], pa.float64()) for n in [*NAMES, "label"]}),
+        "no rows",
+    ),
+    "no-columns.parquet": (parquet(), "no columns"),
+    "texts.parquet": (parquet(cat=["a"], dog=["b"], fox=["c"], label=["cat"]), "Row 0|decimal"),
+    "null.parquet": (
+        parquet(cat=[0.5, None], dog=[0.3, 0.5], fox=[0.2, 0.5], label=["cat", "dog"]),
+        "Row 1.*NaN in column 0",
+    ),
+    "null-list.parquet": (parquet(p=[THIRD, None], label=["0", "1"]), "Row 1.*no list"),
+    "short-list.parquet": (parquet(p=[THIRD, [0.5, 0.5]], label=["0", "1"]), "Row 1.*2 entries"),
+    "two-lists.parquet": (parquet(p=[THIRD], q=[THIRD], label=["0"]), "--list-column"),
+    "structs.parquet": (parquet(p=[{"cat": 0.5}], label=["cat"]), "decimal|'cat'"),
+    "null-label.parquet": (
+        parquet(cat=[0.5, 0.5], dog=[0.3, 0.3], fox=[0.2, 0.2], label=["cat", None]),
+        "Row 1 .*no true label",
+    ),
+    "truncated.npz": (npz(p=np.eye(3), label=np.arange(3))[:-60], "could not be read"),
+    "not-a-zip.npz": (b"PK\x03\x04" + bytes(100), "could not be read"),
+    "pickled.npz": (npz(p=np.array([[Marker()]], dtype=object)), "could not be read"),
+    "bomb.npz": (claims_to_unpack_to_4_gigabytes(), "read whole"),
+    "huge-shape.npz": (zipped(claims_shape((10**12, 3))), "could not be read"),
+    "no-matrix.npz": (npz(p=np.arange(3)), "0 arrays of two dimensions"),
+    "two-matrices.npz": (npz(p=np.eye(3), q=np.eye(3)), "2 arrays of two dimensions"),
+    "unequal.npz": (npz(p=np.eye(3), label=np.arange(4)), "'label' of shape"),
+    "complex.npz": (npz(p=np.eye(3) * 1j, label=np.arange(3)), "complex|could not be read"),
+    "vector.npy": (npy(np.arange(3.0)), "0 arrays of two dimensions"),
+    "cube.npy": (npy(np.ones((2, 2, 2))), "0 arrays of two dimensions"),
+    "pickled.npy": (npy(np.array([[Marker()]], dtype=object)), "could not be read"),
+    "huge-shape.npy": (claims_shape((10**12, 3)), "could not be read"),
+    "negative-shape.npy": (claims_shape((-5, 3)), "could not be read|shape"),
+    "truncated.npy": (npy(np.eye(3))[:-40], "could not be read"),
+    "no-magic.npy": (bytes(500), "could not be read"),
+    "table.xlsx": (b"PK", "no known ending"),
+    "table": (b"", "no known ending"),
+}
+
+# `fit` reads the true labels; the other files are as bad for both, and are given to `apply`.
+FIT = {
+    "no-label-column.csv",
+    "unknown-label.csv",
+    "missing-label.csv",
+    "null-label.parquet",
+    "unclosed-quote.csv",
+    "one-column.csv",
+    "texts.parquet",
+    "structs.parquet",
+}
+NAMES_OF_FILES = [*CORPUS, "folder.csv", "absent.parquet"]
+
+RUN_ALL = """
+import json, sys, time
+from commands import unlabel
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
+unlabel("fit", "../good.csv", "--remove", "cat", "--out", "../filter.safetensors")
+unlabel("apply", "../filter.safetensors", "../good.csv", "--out", "../out.csv")
+base, results = peak(), {}
+for name, command in json.load(sys.stdin):
+    start = time.perf_counter()
+    code, out, error = unlabel(*command)
+    results[name] = [code, error, time.perf_counter() - start]
+json.dump({"results": results, "grown": peak() - base}, sys.stdout)
+"""
+
+
+def command(name):
+    if name in FIT:
+        return ["fit", name, "--remove", "cat", "--out", f"{name}.out.safetensors"]
+    return ["apply", "../filter.safetensors", name, "--out", f"{name}.out.parquet"]
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("malformed") / "tables"
+    folder.mkdir()
+    (folder.parent / "good.csv").write_text(GOOD)
+    for name, (content, _) in CORPUS.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.csv").mkdir()
+    before = os.listdir(folder)
+    run = subprocess.run(
+        [sys.executable, "-c", RUN_ALL],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        input=json.dumps([[name, command(name)] for name in NAMES_OF_FILES]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    left_behind = set(os.listdir(folder)) - set(before)
+    return json.loads(run.stdout) | {"left behind": left_behind}
+
+
+@pytest.mark.parametrize("name", NAMES_OF_FILES)
+def test_one_sentence_names_the_file(outcome, name):
+    code, error, seconds = outcome["results"][name]
+    assert code == 2
+    assert error.startswith("Error: ")
+    assert error.count("\n") == 1
+    assert name in error
+    assert re.search(CORPUS[name][1] if name in CORPUS else "could not be read", error)
+    assert seconds < 1
+
+
+def test_nothing_is_left_behind(outcome):
+    assert outcome["left behind"] == set()
+
+
+def test_memory_is_bounded(outcome):
+    assert outcome["grown"] < 200

@@ -1,0 +1,345 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from unlabel import LabelRemovalClassifier, LabelRemover, UnlabelError
+from unlabel.fitting import fit_filter
+
+NAMES = ["cat", "dog", "fox", "owl"]
+NO_COLUMN = "the check's true labels include one that has no column"
+ALL_GONE = "one column is one label, and no other would remain"
+ALL_COLUMNS = "the check expects a column and predictions for every label of y"
+
+CHECKED = [
+    (
+        LabelRemover(remove=[1], input="logits"),
+        {
+            "check_estimators_overwrite_params": NO_COLUMN,
+            "check_estimators_fit_returns_self": NO_COLUMN,
+            "check_readonly_memmap_input": NO_COLUMN,
+            "check_fit2d_1feature": ALL_GONE,
+        },
+    ),
+    (
+        LabelRemover(remove=[0], input="logits", method="mask"),
+        {
+            "check_estimators_overwrite_params": NO_COLUMN,
+            "check_estimators_fit_returns_self": NO_COLUMN,
+            "check_readonly_memmap_input": NO_COLUMN,
+            "check_fit2d_1feature": ALL_GONE,
+        },
+    ),
+    (LabelRemovalClassifier(LogisticRegression(), remove=[]), {}),
+    (
+        LabelRemovalClassifier(LogisticRegression(), remove=[1]),
+        {
+            "check_estimator_sparse_array": ALL_COLUMNS,
+            "check_estimator_sparse_matrix": ALL_COLUMNS,
+            "check_classifiers_train": ALL_COLUMNS,
+            "check_classifiers_classes": "the check's labels are texts, and 1 is none of them",
+        },
+    ),
+]
+
+
+def exceptions(estimator):
+    return next(failing for checked, failing in CHECKED if repr(checked) == repr(estimator))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([estimator for estimator, _ in CHECKED], expected_failed_checks=exceptions)
+def test_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def confidences():
+    return np.random.default_rng(0).dirichlet(np.ones(4), 80)
+
+
+@pytest.fixture
+def labels():
+    return np.array(NAMES)[np.arange(80) % 4]
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X, y, LogisticRegression(max_iter=1000).fit(X, y)
+
+
+# LabelRemover
+
+
+def test_the_transformer_gives_what_its_filter_gives(confidences, labels):
+    remover = LabelRemover(remove=["fox", "cat"], classes=NAMES).fit(confidences, labels)
+    fitted = fit_filter(confidences, labels, classes=NAMES, remove=["fox", "cat"])
+    np.testing.assert_array_equal(remover.transform(confidences), fitted.apply(confidences))
+    np.testing.assert_array_equal(remover.classes_, ["dog", "owl"])
+    assert remover.filter_.removed == ("fox", "cat")
+
+
+def test_keep_removes_all_other_labels_in_column_order(confidences, labels):
+    keeping = LabelRemover(keep=["owl", "dog"], classes=NAMES).fit(confidences, labels)
+    removing = LabelRemover(remove=["cat", "fox"], classes=NAMES).fit(confidences, labels)
+    assert keeping.filter_.removed == ("cat", "fox")
+    np.testing.assert_array_equal(keeping.classes_, ["dog", "owl"])
+    np.testing.assert_array_equal(keeping.transform(confidences), removing.transform(confidences))
+
+
+def test_labels_are_column_numbers_by_default(confidences):
+    remover = LabelRemover(remove=[2]).fit(confidences, np.arange(80) % 4)
+    np.testing.assert_array_equal(remover.classes_, [0, 1, 3])
+    assert remover.classes_.dtype.kind == "i"
+
+
+def test_the_columns_of_a_data_frame_name_the_labels(confidences, labels):
+    frame = pd.DataFrame(confidences, columns=NAMES)
+    remover = LabelRemover(remove=["dog"]).fit(frame, pd.Series(labels))
+    np.testing.assert_array_equal(remover.classes_, ["cat", "fox", "owl"])
+    by_array = LabelRemover(remove=["dog"], classes=NAMES).fit(confidences, labels)
+    np.testing.assert_array_equal(remover.transform(frame), by_array.transform(confidences))
+
+
+def test_given_classes_come_before_the_columns_of_a_data_frame(confidences):
+    frame = pd.DataFrame(confidences, columns=NAMES)
+    remover = LabelRemover(remove=[7], classes=[7, 8, 9, 10]).fit(frame, np.arange(80) % 4 + 7)
+    np.testing.assert_array_equal(remover.classes_, [8, 9, 10])
+
+
+def test_data_frames_with_other_columns_are_refused(confidences, labels):
+    frame = pd.DataFrame(confidences, columns=NAMES)
+    remover = LabelRemover(remove=["dog"]).fit(frame, labels)
+    with pytest.raises(ValueError, match="feature names should match"):
+        remover.transform(frame[NAMES[::-1]])
+
+
+def test_set_output_gives_a_data_frame_of_the_labels_that_remain(confidences, labels):
+    frame = pd.DataFrame(confidences, columns=NAMES, index=np.arange(80) + 500)
+    remover = LabelRemover(remove=["dog"]).set_output(transform="pandas").fit(frame, labels)
+    result = remover.transform(frame)
+    assert list(result.columns) == ["cat", "fox", "owl"]
+    pd.testing.assert_index_equal(result.index, frame.index)
+    np.testing.assert_array_equal(result.to_numpy(), remover.filter_.apply(confidences))
+
+
+def test_names_of_the_columns_are_texts(confidences):
+    remover = LabelRemover(remove=[0]).fit(confidences, np.arange(80) % 4)
+    np.testing.assert_array_equal(remover.get_feature_names_out(), ["1", "2", "3"])
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [["cat", "owl"], ("cat", "owl"), np.array(["cat", "owl"]), pd.Index(["cat", "owl"])],
+    ids=lambda remove: type(remove).__name__,
+)
+def test_clone_and_refit_give_the_same_filter(remove, confidences, labels):
+    remover = LabelRemover(remove=remove, classes=NAMES)
+    first = remover.fit(confidences, labels).transform(confidences)
+    again = remover.fit(confidences, labels).transform(confidences)
+    copied = clone(remover).fit(confidences, labels).transform(confidences)
+    np.testing.assert_array_equal(again, first)
+    np.testing.assert_array_equal(copied, first)
+    assert remover.filter_.removed == ("cat", "owl")
+
+
+def test_a_range_of_labels(confidences):
+    remover = LabelRemover(remove=range(1, 3)).fit(confidences, np.arange(80) % 4)
+    assert clone(remover).fit(confidences, np.arange(80) % 4).filter_.removed == (1, 2)
+
+
+def test_a_set_of_labels_is_removed_in_column_order(confidences, labels):
+    for remove in ({"owl", "cat", "dog"}, frozenset(["dog", "owl", "cat"])):
+        remover = LabelRemover(remove=remove, classes=NAMES).fit(confidences, labels)
+        assert remover.filter_.removed == ("cat", "dog", "owl")
+
+
+def test_an_iterator_is_refused_since_a_second_fit_would_find_it_empty(confidences, labels):
+    remover = LabelRemover(remove=iter(["cat"]), classes=NAMES)
+    with pytest.raises(UnlabelError, match="no list of labels"):
+        remover.fit(confidences, labels)
+
+
+def test_refitting_forgets_the_former_filter(confidences, labels):
+    remover = LabelRemover(remove=["cat"], classes=NAMES).fit(confidences, labels)
+    remover.set_params(remove=["dog", "fox"], method="mask").fit(confidences[:, ::-1])
+    np.testing.assert_array_equal(remover.classes_, ["cat", "owl"])
+    assert remover.filter_.method == "mask"
+    assert remover.filter_.counts == (0, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_dtype_goes_through(confidences, labels, dtype):
+    rows = confidences.astype(dtype)
+    remover = LabelRemover(remove=["cat"], classes=NAMES).fit(rows, labels)
+    assert remover.transform(rows).dtype == dtype
+
+
+def test_the_transformer_works_in_a_pipeline_after_a_model_of_logits(confidences, labels):
+    logits = np.log(confidences) + 3
+    steps = make_pipeline(
+        FunctionTransformer(lambda rows: rows - 3),
+        LabelRemover(remove=["owl"], classes=NAMES, input="logits"),
+    )
+    result = steps.fit(logits, labels).transform(logits)
+    expected = fit_filter(confidences, labels, classes=NAMES, remove=["owl"]).apply(confidences)
+    np.testing.assert_allclose(result, expected, rtol=1e-10)
+    np.testing.assert_array_equal(steps[-1].get_feature_names_out(), NAMES[:3])
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [["a", "b", "c", "d"], [10, 20, 30, 40], [0.5, 1.5, 2.5, 3.5], ["a", 2, 2.5, False]],
+    ids=["texts", "integers", "floats", "mixed"],
+)
+def test_labels_keep_their_type(confidences, classes):
+    truth = [classes[i % 4] for i in range(80)]
+    remover = LabelRemover(remove=[classes[0]], classes=classes).fit(confidences, truth)
+    assert remover.filter_.classes == tuple(classes[1:])
+    assert [type(label) for label in remover.filter_.classes] == [type(c) for c in classes[1:]]
+    assert remover.classes_.tolist() == classes[1:]
+    assert remover.filter_.counts == (20,)
+
+
+def test_numpy_scalars_are_labels_as_their_python_values_are(confidences):
+    truth = np.arange(80) % 4
+    remover = LabelRemover(remove=[np.int32(2), np.float64(0.0)], classes=np.arange(4)).fit(
+        confidences, truth.astype(np.uint8)
+    )
+    assert remover.filter_.removed == (2, 0)
+    assert all(type(label) is int for label in remover.filter_.removed)
+
+
+# LabelRemovalClassifier
+
+
+def test_the_classifier_gives_what_its_filter_gives(iris):
+    X, y, model = iris
+    retired = LabelRemovalClassifier(FrozenEstimator(model), remove=[1]).fit(X, y)
+    rows = model.predict_proba(X)
+    expected = fit_filter(rows, y, remove=[1]).apply(rows)
+    np.testing.assert_array_equal(retired.predict_proba(X), expected)
+    np.testing.assert_array_equal(retired.classes_, [0, 2])
+    np.testing.assert_array_equal(retired.predict(X), np.array([0, 2])[expected.argmax(axis=1)])
+
+
+def test_a_frozen_estimator_is_not_trained_again(iris):
+    X, y, model = iris
+    before = model.coef_.copy()
+    some = y == 1
+    retired = LabelRemovalClassifier(FrozenEstimator(model), remove=[1]).fit(X[some], y[some])
+    np.testing.assert_array_equal(model.coef_, before)
+    np.testing.assert_array_equal(retired.estimator_.predict_proba(X), model.predict_proba(X))
+
+
+def test_an_estimator_that_is_not_frozen_is_trained_as_a_clone(iris):
+    X, y, _ = iris
+    model = LogisticRegression(max_iter=1000)
+    retired = LabelRemovalClassifier(model, keep=[0, 1]).fit(X, y)
+    assert not hasattr(model, "coef_")
+    np.testing.assert_array_equal(retired.classes_, [0, 1])
+    assert set(retired.predict(X)) == {0, 1}
+
+
+def test_texts_as_labels_of_a_classifier_in_a_pipeline(iris):
+    X, y, _ = iris
+    names = load_iris().target_names[y]
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    retired = LabelRemovalClassifier(model, remove=["virginica"]).fit(X, names)
+    np.testing.assert_array_equal(retired.classes_, ["setosa", "versicolor"])
+    assert set(retired.predict(X)) == {"setosa", "versicolor"}
+
+
+def test_booleans_as_labels(iris):
+    X, y, _ = iris
+    retired = LabelRemovalClassifier(LogisticRegression(max_iter=1000), remove=[True]).fit(X, y > 0)
+    assert retired.filter_.classes == (False,)
+    np.testing.assert_array_equal(retired.predict_proba(X), np.ones((150, 1)))
+
+
+def test_a_mask_needs_no_true_labels(iris):
+    X, _, model = iris
+    frozen = FrozenEstimator(model)
+    retired = LabelRemovalClassifier(frozen, remove=[0], method="mask").fit(X, None)
+    rows = model.predict_proba(X)[:, 1:]
+    expected = rows / rows.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(retired.predict_proba(X), expected, rtol=1e-14)
+
+
+def test_calibrate_reaches_the_filter(iris):
+    X, y, model = iris
+    frozen = FrozenEstimator(model)
+    retired = LabelRemovalClassifier(frozen, remove=[0], calibrate=True).fit(X, y)
+    plain = LabelRemovalClassifier(frozen, remove=[0]).fit(X, y)
+    assert retired.filter_.temperature != 1
+    np.testing.assert_array_equal(retired.predict(X), plain.predict(X))
+
+
+def test_a_model_without_probabilities_is_refused(iris):
+    X, y, _ = iris
+    with pytest.raises(UnlabelError, match="SVC has no predict_proba: use a classifier"):
+        LabelRemovalClassifier(SVC(), remove=[0]).fit(X, y)
+
+
+def test_a_grid_search_chooses_a_method(iris):
+    X, y, model = iris
+    search = GridSearchCV(
+        LabelRemovalClassifier(FrozenEstimator(model), remove=[0]),
+        {"method": ["osr", "mask"], "calibrate": [False, True]},
+        cv=3,
+    ).fit(X, y)
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+    np.testing.assert_array_equal(search.best_estimator_.classes_, [1, 2])
+
+
+def test_cross_validation_retrains_the_estimator(iris):
+    X, y, _ = iris
+    retired = LabelRemovalClassifier(LogisticRegression(max_iter=1000), remove=[])
+    assert cross_val_score(retired, X, y, cv=3).min() > 0.9
+
+
+# Metrics take the result as it is
+
+
+def scored(dtype, n=6):
+    rng = np.random.default_rng(0)
+    rows, truth = rng.dirichlet(np.full(n, 0.4), 600).astype(dtype), np.arange(600) % n
+    remover = LabelRemover(remove=[0, 3]).fit(rows, truth)
+    kept = np.isin(truth, remover.classes_)
+    return truth[kept], remover.transform(rows[kept]), remover.classes_
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_log_loss_takes_the_result(dtype):
+    truth, rows, classes = scored(dtype)
+    true_entries = rows.astype(np.float64)[np.arange(len(truth)), np.searchsorted(classes, truth)]
+    eps = np.finfo(dtype).eps
+    expected = -np.log(np.clip(true_entries, eps, 1 - eps)).mean()
+    assert log_loss(truth, rows) == pytest.approx(expected, rel=0.01)
+
+
+# Rows of float16 do not sum to 1 as closely as roc_auc_score asks of several labels.
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_roc_auc_score_takes_the_result(multi_class, dtype):
+    truth, rows, classes = scored(dtype)
+    score = roc_auc_score(truth, rows, multi_class=multi_class, labels=classes)
+    assert 0 < score < 1
+
+
+def test_roc_auc_score_takes_a_column_of_the_result_for_two_labels():
+    rng = np.random.default_rng(0)
+    rows, truth = rng.dirichlet(np.ones(3), 300).astype(np.float16), np.arange(300) % 3
+    remover = LabelRemover(keep=[0, 2]).fit(rows, truth)
+    kept = truth != 1
+    assert 0 < roc_auc_score(truth[kept], remover.transform(rows[kept])[:, 1]) < 1
