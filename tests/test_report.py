@@ -224,7 +224,7 @@ def test_the_sentence_and_the_plots_follow_the_summary(summary):
         assert [score(entry["before"]), after] in [row[1:3] for row in page.rows(entry["label"])]
     for kind, changed in summary["most_changed"].items():
         for row in changed:
-            now = "✓ right" if row["after"] == row["label"] else "✗ wrong"
+            now = "✓right" if row["after"] == row["label"] else "✗wrong"
             assert [
                 str(row["row"]),
                 row["label"],

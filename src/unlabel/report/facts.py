@@ -73,7 +73,7 @@ def _mostly_to(summary: Summary) -> list[Label]:
         most.append(label)
         left -= mass
         if left < 0:
-            return most
+            return most if len(most) < len(summary["labels"]["retained"]) else []
     return []
 
 
