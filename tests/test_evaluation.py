@@ -134,7 +134,8 @@ def test_too_few_rows_to_calibrate_are_noted():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
     trial = try_labels(rows, np.tile([0, 1, 2], 20), classes=[0, 1, 2], remove=[2])
     assert list(trial.candidates) == ["OSR", "mask"]
-    assert all("at least 50" in note for note in trial.notes)
+    assert len(trial.notes) == 1
+    assert trial.notes[0].startswith("OSR, mask: calibrate needs at least 50")
     assert summarise(trial)["notes"] == list(trial.notes)
 
 
@@ -150,6 +151,27 @@ def test_a_filter_is_judged_on_all_rows(tmp_path):
         "fitted_on": 0,
     }
     assert [entry["output"] for entry in summary["figures"]] == ["base model", "OSR", "mask"]
+
+
+def test_a_calibrated_filter_is_the_one_that_is_shown():
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=600)
+    labels = np.array([np.random.default_rng(i).choice(3, p=row) for i, row in enumerate(rows)])
+    fitted = LabelRemover([2], calibrate=True).fit(rows, labels).filter_
+    summary = summarise(try_filter(fitted, rows, labels))
+    names = [entry["output"] for entry in summary["figures"]]
+    assert names == ["base model", "OSR", "OSR, calibrated", "mask"]
+    assert summary["shown"] == "OSR, calibrated"
+
+
+def test_a_literal_filter_and_rows_of_removed_labels_alone_are_refused():
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
+    labels = np.tile([0, 1, 2], 20)
+    literal = LabelRemover([2], method="literal").fit(rows, labels).filter_
+    with pytest.raises(UnlabelError, match="literal"):
+        try_filter(literal, rows, labels)
+    fitted = LabelRemover([2]).fit(rows, labels).filter_
+    with pytest.raises(UnlabelError, match="no rows of labels that remain"):
+        summarise(try_filter(fitted, rows[labels == 2], labels[labels == 2]))
 
 
 def test_more_than_two_retrained_models_are_refused():

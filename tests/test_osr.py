@@ -1,6 +1,6 @@
 import itertools
 import tracemalloc
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -137,6 +137,15 @@ def test_fact_1_the_construction_yields_the_closed_form(n, concentration):
     np.testing.assert_allclose(plain.projector(mean), closed, rtol=0, atol=1e-12)
     for i in range(n):
         np.testing.assert_allclose(projector_row(mean, i), closed[i], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rest", [1e-2, 1e-6, 1e-9, 1e-12])
+def test_fact_1_the_diagonal_loses_no_digit_where_the_mean_is_nearly_one_hot(rest):
+    mean = np.array([1 - rest, rest / 4, rest * 3 / 4])
+    c = plain.exactly(mean)
+    with localcontext(prec=plain.DIGITS):
+        exact = 1 - c[0] ** 2 / sum(entry**2 for entry in c)
+    assert projector_row(mean, 0)[0] == pytest.approx(float(exact), rel=1e-14)
 
 
 def test_fact_1_nothing_of_size_n_by_n_is_built():

@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unlabel import LabelRemovalClassifier, LabelRemover, UnlabelError
@@ -183,6 +184,14 @@ def test_the_dtype_goes_through(confidences, labels, dtype):
     rows = confidences.astype(dtype)
     remover = LabelRemover(remove=["cat"], classes=NAMES).fit(rows, labels)
     assert remover.transform(rows).dtype == dtype
+
+
+def test_the_tags_say_which_types_are_kept_and_when_true_labels_are_needed():
+    tags = get_tags(LabelRemover(remove=[0]))
+    assert set(tags.transformer_tags.preserves_dtype) == {"float16", "float32", "float64"}
+    assert tags.target_tags.required
+    assert not get_tags(LabelRemover(remove=[0], method="mask")).target_tags.required
+    assert get_tags(LabelRemover(remove=[0], method="mask", calibrate=True)).target_tags.required
 
 
 def test_the_transformer_works_in_a_pipeline_after_a_model_of_logits(confidences, labels):

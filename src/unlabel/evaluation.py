@@ -40,10 +40,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Trial:
-    """The candidates, and the rows that they are judged on."""
+    """The candidates, the one that matters most, and the rows that they are judged on."""
 
     base: Candidate
     candidates: dict[str, Candidate]
+    shown: str
     removed: tuple[Label, ...]
     labels: npt.NDArray[Any]
     row_numbers: Columns
@@ -99,7 +100,7 @@ def try_labels(
     keep = without(names, removed)
     fitting, judged = _halves(columns, seed)
     candidates: dict[str, Candidate] = {}
-    notes: list[str] = []
+    uncalibrated: dict[str, list[str]] = {}
 
     def enter(name: str, half: Floats, other: Floats, of: OutputFilter, columns: Columns) -> None:
         """Enter a filtered model as it is and, where one half allows it, calibrated."""
@@ -107,7 +108,7 @@ def try_labels(
         try:
             better = calibrated(of, half, columns[fitting])
         except UnlabelError as error:
-            notes.append(f"{name}: {error}")
+            uncalibrated.setdefault(str(error), []).append(name)
         else:
             candidates[name + CALIBRATED] = Candidate(other, better)
 
@@ -131,11 +132,12 @@ def try_labels(
     return Trial(
         base=Candidate(other, unchanged(names, input)),
         candidates=candidates,
+        shown=NAMES["osr"],
         removed=removed,
         labels=truth[judged],
         row_numbers=judged,
         rows_fitted_on=len(fitting),
-        notes=tuple(notes),
+        notes=tuple(f"{', '.join(of)}: {why}" for why, of in uncalibrated.items()),
     )
 
 
@@ -143,14 +145,19 @@ def try_filter(
     fitted: OutputFilter, base: Any, labels: Any, *, retrained: Sequence[Any] = ()
 ) -> Trial:
     """Try a filter on rows that it was not fitted on; `try_labels` describes the arguments."""
+    if fitted.method == "literal":
+        raise UnlabelError(
+            "A filter with method='literal' does not give probabilities and cannot be judged: fit "
+            "one with method='osr'."
+        )
     rows = as_confidences(base, fitted.input, fitted.classes_in)
-    true_columns(labels, fitted.classes_in, len(rows))
     nothing = np.zeros_like(fitted.means)
     as_mask = replace(fitted, method="mask", means=nothing, shares=nothing, temperature=1.0)
-    name = NAMES[fitted.method]
-    filters = {name: replace(fitted, temperature=1.0)}
+    shown = NAMES[fitted.method]
+    filters = {shown: replace(fitted, temperature=1.0)}
     if fitted.temperature != 1:
-        filters[name + CALIBRATED] = fitted
+        shown += CALIBRATED
+        filters[shown] = fitted
     filters[NAMES["mask"]] = as_mask
     candidates = {name: Candidate(rows, of) for name, of in filters.items()}
     for name, model in _retrained(retrained, fitted.classes, fitted.input, len(rows)):
@@ -158,6 +165,7 @@ def try_filter(
     return Trial(
         base=Candidate(rows, unchanged(fitted.classes_in, fitted.input)),
         candidates=candidates,
+        shown=shown,
         removed=fitted.removed,
         labels=np.asarray(labels),
         row_numbers=np.arange(len(rows)),

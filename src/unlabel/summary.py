@@ -36,7 +36,6 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
     again = trial.candidates.get(AGAIN)
     floor = None if again is None else judge.divergences(again.output())
     figures: list[Summary] = [{"output": "base model", "temperature": None} | judge.base_figures()]
-    shown = next(iter(trial.candidates))
     reliability = {"base model": judge.reliability(judge.base, judge.every)}
     details: Summary = {}
     for number, (name, candidate) in enumerate(trial.candidates.items(), start=1):
@@ -46,14 +45,14 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
             | judge.figures(output, floor, is_goal=name == RETRAINED)
         )
         reliability[name] = judge.reliability(output, judge.retained)
-        if name == shown:
+        if name == trial.shown:
             details = judge.details(output)
         progress(number / len(trial.candidates))
     summary: Summary = plain(
         {
             "summary": SUMMARY,
             "unlabel": version("unlabel"),
-            "shown": shown,
+            "shown": trial.shown,
             "labels": {"removed": trial.removed, "retained": trial.retained},
             "rows": {
                 "judged": len(judge.base),
@@ -84,6 +83,8 @@ class _Judge:
         self.retained = [column_of[label] for label in trial.retained]
         self.removed = [column_of[label] for label in trial.removed]
         self.of_removed = np.isin(self.truth, self.removed)
+        if self.of_removed.all():
+            raise UnlabelError("There are no rows of labels that remain: give some to judge by.")
         goal = trial.candidates.get(RETRAINED)
         self.goal = None if goal is None else goal.output()
 
