@@ -130,6 +130,43 @@ def read_confidences(
 
 
 @dataclass(frozen=True)
+class Rewriting:
+    """How the batches of a table are rewritten by a filter, wherever they come from."""
+
+    fitted: OutputFilter
+    source: TableColumns
+    target: TableColumns
+    top_label: bool
+    removed_mass: bool
+    only_changed: bool
+
+    def of(self, batch: pa.RecordBatch, rows: Floats) -> tuple[pa.RecordBatch, int]:
+        """Rewrite a batch with its validated `rows`, and count those whose top label changed."""
+        result = self.fitted.apply_checked(rows)
+        added = {}
+        if self.top_label:
+            labels = label_array(self.fitted.classes)
+            added[TOP_LABEL] = pa.array(labels[result.argmax(axis=1)])
+        if self.removed_mass:
+            added[REMOVED_MASS] = pa.array(self.fitted.removed_mass(rows))
+        retained = [self.target.classes[column] for column in self.fitted.retained_columns]
+        after = replaced(batch, self.source, self.target.columns(result, retained), added)
+        changed = self.fitted.retained_columns[result.argmax(axis=1)] != rows.argmax(axis=1)
+        if self.only_changed:
+            after = after.filter(pa.array(changed))
+        return after, int(changed.sum())
+
+    def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
+        """The schema of what comes out; a column that would be there twice is refused."""
+        empty = pa.RecordBatch.from_pylist([], schema=schema)
+        after = self.of(empty, self.source.read(empty, 0))[0].schema
+        for name in (TOP_LABEL, REMOVED_MASS, *self.target.names):
+            if after.names.count(name) > 1:
+                raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
+        return after
+
+
+@dataclass(frozen=True)
 class Applied:
     """What became of a table."""
 
@@ -152,23 +189,15 @@ def apply_table(
 ) -> Applied:
     """Write a table with the filter applied to its confidences."""
     table, source = open_confidences(path, fitted.classes_in, list_column=list_column)
-    target = _target(source, Path(out))
-    labels = label_array(fitted.classes)
-
-    def rewrite(batch: pa.RecordBatch, rows: Floats, result: Floats) -> pa.RecordBatch:
-        added = {}
-        if top_label:
-            added[TOP_LABEL] = pa.array(labels[result.argmax(axis=1)])
-        if removed_mass:
-            added[REMOVED_MASS] = pa.array(fitted.removed_mass(rows))
-        return replaced(batch, source, target.columns(result, fitted.classes), added)
-
-    empty = pa.RecordBatch.from_pylist([], schema=table.schema)
-    nothing = source.read(empty, 0)
-    schema = rewrite(empty, nothing, fitted.apply(nothing)).schema
-    for name in (TOP_LABEL, REMOVED_MASS, *target.names):
-        if schema.names.count(name) > 1:
-            raise UnlabelError(f"{path} has a column {name!r} already: rename it first.")
+    rewriting = Rewriting(
+        fitted,
+        source,
+        target_columns(source, Path(out)),
+        top_label=top_label,
+        removed_mass=removed_mass,
+        only_changed=only_changed,
+    )
+    schema = rewriting.schema(table.schema, str(path))
     count = changed_count = written = 0
     with write_table(out, schema, overwrite=overwrite, classes=fitted.classes) as write:
         for batch, first_row in batches_of(table, progress):
@@ -176,14 +205,10 @@ def apply_table(
                 rows = read_rows(batch, source, fitted.input, first_row)
                 if fitted.input == "logits":
                     refuse_probabilities(rows)
-            result = fitted.apply_checked(rows)
-            after = rewrite(batch, rows, result)
-            changed = fitted.retained_columns[result.argmax(axis=1)] != rows.argmax(axis=1)
-            if only_changed:
-                after = after.filter(pa.array(changed))
+            after, changed = rewriting.of(batch, rows)
             write(after)
             count += len(rows)
-            changed_count += int(changed.sum())
+            changed_count += changed
             written += len(after)
     return Applied(count, changed_count, written)
 
@@ -217,7 +242,7 @@ def told(table: Table, columns: TableColumns) -> Iterator[None]:
         raise UnlabelError(f"{table.path}: {error}{guess}") from error
 
 
-def _target(source: TableColumns, out: Path) -> TableColumns:
+def target_columns(source: TableColumns, out: Path) -> TableColumns:
     """How the output holds confidences: as the input does, where its format can."""
     if out.suffix == ".csv":
         return WideColumns(source.classes)

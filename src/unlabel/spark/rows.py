@@ -1,0 +1,198 @@
+"""Rows of a DataFrame: where its confidences are, and Arrow batches of them on executors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    LongType,
+    MapType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    UserDefinedType,
+)
+
+from unlabel.columns import ListColumn, TableColumns, WideColumns
+from unlabel.parts import Floats
+from unlabel.streaming import Rewriting, read_rows
+from unlabel.validation import (
+    InputKind,
+    Label,
+    UnlabelError,
+    as_labels,
+    refuse_probabilities,
+)
+
+Batches = Iterator[pa.RecordBatch]
+
+# Fewer rows of logits than this may sum to 1 by chance, and small batches are common here.
+ENOUGH_TO_TELL = 8
+SPARK_TYPES: dict[pa.DataType, DataType] = {
+    pa.float32(): FloatType(),
+    pa.float64(): DoubleType(),
+    pa.int64(): LongType(),
+    pa.string(): StringType(),
+    pa.bool_(): BooleanType(),
+}
+
+
+def find_columns(
+    schema: StructType, columns: str | Sequence[str] | None, classes: Sequence[Label] | None
+) -> TableColumns:
+    """Find the confidences; an array column has no labels yet where `classes` are not known."""
+    if columns is None:
+        columns = _default_columns(schema, classes)
+    if isinstance(columns, str):
+        kind = require_column(schema, columns)
+        if not _is_array_of_numbers(kind):
+            raise _wrong_type(columns, kind, "an array of float or double")
+        return ListColumn(columns, tuple(classes or ()), fixed_size=False)
+    names = as_labels(columns, "columns")
+    if classes is not None and len(names) != len(classes):
+        raise UnlabelError(
+            f"There are {len(names)} columns and {len(classes)} labels: name one column a label, "
+            "in the order of the model's labels."
+        )
+    for name in names:
+        kind = require_column(schema, str(name))
+        if not isinstance(kind, NumericType | StringType):
+            raise _wrong_type(str(name), kind, "float or double")
+    return WideColumns(names)
+
+
+def _default_columns(schema: StructType, classes: Sequence[Label] | None) -> str | list[str]:
+    arrays = [field.name for field in schema if _is_array_of_numbers(field.dataType)]
+    named = [str(label) for label in classes or () if str(label) in schema.names]
+    if not named and len(arrays) == 1:
+        return arrays[0]
+    if not named and (arrays or classes is None):
+        raise UnlabelError(
+            "The DataFrame does not tell which columns hold the confidences: name one column a "
+            f"label with columns=[...], or one array column with columns='...', of {schema.names}."
+        )
+    return [str(label) for label in classes or ()]
+
+
+def require_column(schema: StructType, name: str) -> DataType:
+    """The type of a column, or an error that names the nearest one."""
+    if schema.names.count(name) != 1:
+        near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.0)
+        nearest = f"; the nearest is {near[0]!r}" if near else ""
+        raise UnlabelError(
+            f"The DataFrame has {schema.names.count(name)} columns {name!r} and needs one{nearest}."
+        )
+    return schema[name].dataType
+
+
+def _is_array_of_numbers(kind: DataType) -> bool:
+    return isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType)
+
+
+def _wrong_type(name: str, kind: DataType, wanted: str) -> UnlabelError:
+    how = ""
+    if isinstance(kind, UserDefinedType):
+        how = " (pyspark.ml.functions.vector_to_array turns vectors into arrays)"
+    return UnlabelError(
+        f"The column {name!r} has the type {kind.simpleString()} and confidences are {wanted}{how}."
+    )
+
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """Reads the confidences of a partition's batches, and says which row is bad."""
+
+    source: TableColumns
+    input: InputKind
+    named_by: str | None  # the column whose value tells a user which row it is
+    among: str = ""  # which of a partition's rows are counted, if not all
+
+    def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats]]:
+        """Batches with their validated rows."""
+        first_row = 0
+        for batch in batches:
+            yield batch, self._read(batch, first_row)
+            first_row += len(batch)
+
+    def _read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
+        try:
+            rows = read_rows(batch, self.source, self.input, first_row)
+            if self.input == "logits" and len(rows) >= ENOUGH_TO_TELL:
+                refuse_probabilities(rows)
+        except UnlabelError as error:
+            raise self._told(batch, first_row, error) from error
+        return rows
+
+    def _told(self, batch: pa.RecordBatch, first_row: int, error: UnlabelError) -> UnlabelError:
+        task = TaskContext.get()
+        where = f"Partition {task.partitionId() if task else 0}{self.among}"
+        for at in range(len(batch)):
+            row = batch.slice(at, 1)
+            try:
+                read_rows(row, self.source, self.input, first_row + at)
+            except UnlabelError as of_row:
+                if self.named_by is not None:
+                    value = str(row.column(self.named_by)[0].as_py())
+                    where += f" ({self.named_by}={value[:60]!r})"
+                return UnlabelError(f"{where}: {of_row}")
+        return UnlabelError(f"{where}: {error}")
+
+
+def naming_column(schema: StructType, others: Sequence[str]) -> str | None:
+    """The first column besides `others` whose values can be shown, most often an id."""
+    unreadable = (ArrayType, BinaryType, MapType, StructType, UserDefinedType)
+    names = [field.name for field in schema if not isinstance(field.dataType, unreadable)]
+    return next((n for n in names if n not in others and schema.names.count(n) == 1), None)
+
+
+def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
+    """A DataFrame whose batches are rewritten by a filter."""
+    source = rewriting.source
+    others = [field for field in df.schema if field.name not in source.names]
+    after = rewriting.schema(arrow_schema(df.schema, source), "The DataFrame")
+    kept = {field.name: field for field in others}
+    schema = StructType(
+        [
+            kept.get(field.name) or StructField(field.name, _spark_type(field.type))
+            for field in after
+        ]
+    )
+    checked = CheckedRows(source, rewriting.fitted.input, naming_column(df.schema, source.names))
+
+    def rewrite(batches: Batches) -> Batches:
+        for batch, rows in checked.of(batches):
+            yield rewriting.of(batch, rows)[0]
+
+    return df.mapInArrow(rewrite, schema)
+
+
+def arrow_schema(schema: StructType, source: TableColumns) -> pa.Schema:
+    """The Arrow types of confidences; those of other columns do not matter."""
+
+    def arrow_type(kind: DataType) -> pa.DataType:
+        if isinstance(kind, ArrayType):
+            return pa.list_(arrow_type(kind.elementType))
+        return pa.float32() if isinstance(kind, FloatType) else pa.float64()
+
+    return pa.schema(
+        (field.name, arrow_type(field.dataType) if field.name in source.names else pa.null())
+        for field in schema
+    )
+
+
+def _spark_type(kind: pa.DataType) -> DataType:
+    if pa.types.is_list(kind):
+        return ArrayType(SPARK_TYPES[kind.value_type])
+    return SPARK_TYPES[kind]
