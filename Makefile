@@ -2,15 +2,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # pip reads the constraints, so every machine installs the same versions.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
 
-.PHONY: demo test check docs bench-tables clean
+CORE_TESTS := $(patsubst %,tests/test_%.py,artifact calibration filter malformed_filters metrics \
+	osr promises public sklearn validation)
+
+.PHONY: demo test test-core check docs bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
+
+# The core alone, with nothing installed but what it runs on.
+test-core: .venv-core/.core
+	.venv-core/bin/python -m pytest $(CORE_TESTS)
 
 check: $(VENV)/.check
 	$(BIN)/ruff check .
@@ -25,7 +32,7 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/large_evaluation.py
 
 clean:
-	rm -rf $(VENV) demo docs/_build
+	rm -rf $(VENV) .venv-core demo docs/_build
 
 # A stamp a purpose: what is installed already is not installed again.
 $(VENV)/.demo: EXTRA := cli
@@ -35,6 +42,17 @@ $(VENV)/.docs: EXTRA := docs
 $(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/.venv
 	@echo "Installing unlabel[$(EXTRA)] into $(VENV) ..."
 	@$(INSTALL) '.[$(EXTRA)]'
+	@$(if $(TORCHVISION),$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps \
+		--constraint constraints.txt torchvision)
+	@touch $@
+
+# Without its dependencies: they would bring another build of torch.
+$(VENV)/.test: TORCHVISION := 1
+
+.venv-core/.core: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv .venv-core
+	@.venv-core/bin/python -m pip install -qq --disable-pip-version-check \
+		--constraint constraints.txt --editable . hypothesis pytest
 	@touch $@
 
 $(VENV)/.venv:

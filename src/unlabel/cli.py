@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -108,6 +108,10 @@ def apply(
         bool, typer.Option("--only-changed", help="Write only rows whose top label changed.")
     ] = False,
     list_column: ListColumn = None,
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option(help="spark writes a folder of .parquet or .csv files, with the extra."),
+    ] = "local",
     force: Force = False,
 ) -> None:
     """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
@@ -115,6 +119,23 @@ def apply(
     Streams batch by batch. Other columns stay as they are, those of removed labels go.
     """
     fitted = OutputFilter.load(filter)
+    if engine == "spark":
+        try:
+            from unlabel.spark.files import apply_with_spark
+        except ModuleNotFoundError as error:
+            raise UnlabelError(str(error)) from error
+        written = apply_with_spark(
+            fitted,
+            predictions,
+            out,
+            top_label=top_label,
+            removed_mass=removed_mass,
+            only_changed=only_changed,
+            list_column=list_column,
+            overwrite=force,
+        )
+        console.print(f"{out}: {written:,} rows written.", highlight=False, markup=False)
+        return
     with progress_bar(f"Filtering {predictions.name}") as report:
         applied = apply_table(
             fitted,
@@ -130,6 +151,35 @@ def apply(
     console.print(
         f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
         f"of {applied.rows:,}.",
+        highlight=False,
+        markup=False,
+    )
+
+
+@app.command()
+def onnx(
+    model: Annotated[Path, typer.Argument(help="A classifier, an .onnx file.")],
+    filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
+    out: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+    output: Annotated[
+        str | None,
+        typer.Option(help="The output with the confidences, where there are several."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Append a filter to an ONNX model, with standard operators only.
+
+    The outputs keep their names; one with the top label is found anew.
+    """
+    try:
+        from unlabel.onnx import graft_file
+    except ModuleNotFoundError as error:
+        raise UnlabelError(str(error)) from error
+    fitted = OutputFilter.load(filter)
+    changed = graft_file(model, fitted, out, output=output, overwrite=force)
+    console.print(
+        f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed from "
+        f"{', '.join(changed)}.",
         highlight=False,
         markup=False,
     )

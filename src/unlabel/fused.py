@@ -16,23 +16,9 @@ import triton.language as tl
 # Up to this many removed labels a row's residuals are found in the registers it lies in.
 FEW = 4
 WIDEST_TILE = 16384
-
-
-@triton.jit
-def _next_weights(own, weights, kept, kept_earlier, rho, weight, gone):
-    """One step of `Chain.redistribute` on a tile of rows."""
-    left = kept + tl.sum(kept_earlier, axis=1)
-    bare = left == 0
-    lost = bare & (gone | (own == 0))
-    kept = tl.where(bare, 1.0, kept)
-    left = tl.where(bare, 1.0, left)
-    rho = tl.where(lost, 1.0, tl.minimum(tl.maximum(rho, 0.0), 1.0))
-    to_share = rho * weight
-    total = (1.0 - rho) + to_share
-    scale = (1.0 - rho) / total
-    own = kept / left * scale
-    weights = kept_earlier / left[:, None] * scale[:, None]
-    return own, weights, to_share / total
+# Less than this is nothing: its inverse would not be finite in float32.
+NOTHING = tl.constexpr(1e-35)
+LIFT = tl.constexpr(2.0**100)
 
 
 @triton.jit
@@ -56,8 +42,10 @@ def _few_kernel(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, N_TILE)
     step = tl.arange(0, K_TILE)
-    inside = (row[:, None] < n_rows) & (column[None, :] < N)
-    x = tl.load(rows_ptr + row[:, None] * N + column[None, :], mask=inside, other=0.0).to(tl.float32)
+    there = row < n_rows
+    first = rows_ptr + row * N
+    inside = there[:, None] & (column[None, :] < N)
+    x = tl.load(first[:, None] + column[None, :], mask=inside, other=0.0).to(tl.float32)
     after = tl.load(column_after_ptr + column, mask=column < N, other=-1)
     retained = after >= 0
     kept_sum = tl.sum(tl.where(retained[None, :], x, 0.0), axis=1)
@@ -67,30 +55,34 @@ def _few_kernel(
     for s in tl.static_range(K):
         # The mass that this step leaves, summed up from the end: 1 - x loses digits.
         left_after = kept_sum
-        for t in tl.static_range(K):
-            if t > s:
-                other = tl.load(removed_ptr + t)
-                left_after += tl.sum(tl.where(column[None, :] == other, x, 0.0), axis=1)
-        label = tl.load(removed_ptr + s)
-        found = left_after + tl.sum(tl.where(column[None, :] == label, x, 0.0), axis=1)
+        for t in tl.static_range(K - 1, s, -1):
+            left_after += tl.load(first + tl.load(removed_ptr + t), mask=there, other=0.0)
+        found = left_after + tl.load(first + tl.load(removed_ptr + s), mask=there, other=0.0)
         whole = tl.where(found == 0, 1.0, found)
         residual = tl.load(residual_ptr + s * N + column, mask=column < N, other=0.0)
         rho = own * tl.sum(x * residual[None, :], axis=1) / whole
-        overlap = tl.load(overlap_ptr + s * K + step, mask=step < s, other=0.0)
-        rest = tl.load(rest_ptr + s * K + step, mask=step < s, other=0.0)
-        rho += tl.sum(weights * overlap[None, :], axis=1)
-        own, weights, to_share = _next_weights(
-            own,
-            weights,
-            own * (left_after / whole),
-            weights * rest[None, :],
-            rho,
-            tl.load(weight_ptr + s),
-            left_after == 0,
-        )
-        weights = tl.where(step[None, :] == s, to_share[:, None], weights)
+        if s > 0:
+            overlap = tl.load(overlap_ptr + s * K + step, mask=step < s, other=0.0)
+            rest = tl.load(rest_ptr + s * K + step, mask=step < s, other=0.0)
+            rho += tl.sum(weights * overlap[None, :], axis=1)
+            weights *= rest[None, :]
+        kept = own * (left_after / whole)
+        left = kept + tl.sum(weights, axis=1)
+        bare = left < NOTHING
+        lost = bare & ((left_after == 0) | (own == 0))
+        kept = tl.where(bare, 1.0, kept)
+        left = tl.where(bare, 1.0, left)
+        rho = tl.where(lost, 1.0, tl.minimum(tl.maximum(rho, 0.0), 1.0))
+        to_share = rho * tl.load(weight_ptr + s)
+        total = (1.0 - rho) + to_share
+        scale = (1.0 - rho) / (total * left)
+        own = kept * scale
+        weights = tl.where(step[None, :] == s, (to_share / total)[:, None], weights * scale[:, None])
 
-    result = x * (own / tl.where(kept_sum == 0, 1.0, kept_sum))[:, None]
+    # The inverse of a subnormal sum would not be finite.
+    lift = tl.where(kept_sum < NOTHING, LIFT, 1.0)
+    factor = own / tl.where(kept_sum == 0, 1.0, kept_sum * lift)
+    result = x * lift[:, None] * factor[:, None]
     for s in tl.static_range(K):
         share = tl.load(shares_ptr + s * N + column, mask=column < N, other=0.0)
         mixed = tl.sum(tl.where(step[None, :] == s, weights, 0.0), axis=1)
@@ -103,76 +95,89 @@ def _few_kernel(
 def _weights_kernel(
     rows_ptr,
     dots_ptr,
-    left_ptr,
     own_ptr,
+    kept_ptr,
     weights_ptr,
     column_after_ptr,
     removed_ptr,
     weight_ptr,
     overlap_ptr,
     rest_ptr,
-    n_rows,
     N,
     K,
     K_TILE: tl.constexpr,
+    N_TILE: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    kept_tile = tl.zeros((N_TILE,), tl.float32)
+    for start in range(0, N, N_TILE):
+        column = start + tl.arange(0, N_TILE)
+        retained = tl.load(column_after_ptr + column, mask=column < N, other=-1) >= 0
+        x = tl.load(rows_ptr + row * N + column, mask=retained, other=0.0)
+        kept_tile += x.to(tl.float32)
+    kept_sum = tl.sum(kept_tile, axis=0)
+
+    step = tl.arange(0, K_TILE)
+    there = step < K
+    label = tl.load(removed_ptr + step, mask=there, other=0)
+    found = tl.load(rows_ptr + row * N + label, mask=there, other=0.0).to(tl.float32)
+    next_label = tl.load(removed_ptr + step + 1, mask=step + 1 < K, other=0)
+    next_found = tl.load(rows_ptr + row * N + next_label, mask=step + 1 < K, other=0.0)
+    # The mass that each step leaves, summed up from the end: 1 - x loses digits.
+    left = kept_sum + tl.cumsum(next_found.to(tl.float32), axis=0, reverse=True)
+    whole = left + found
+    whole = tl.where(whole == 0, 1.0, whole)
+    rest_of_input = left / whole
+    residual = tl.load(dots_ptr + row * K + step, mask=there, other=0.0) / whole
+    gone = tl.where(there & (left == 0), 1.0, 0.0)
+
+    own = 1.0
+    weights = tl.zeros((K_TILE,), tl.float32)
+    # Up to the first residual the row stays what it was, and most rows have none.
+    first = tl.min(tl.where(there & ((residual > 0) | (gone > 0)), step, K), axis=0)
+    for s in range(first, K):
+        now = step == s
+        overlap = tl.load(overlap_ptr + s * K + step, mask=step < s, other=0.0)
+        rest = tl.load(rest_ptr + s * K + step, mask=step < s, other=0.0)
+        rho = own * tl.sum(tl.where(now, residual, 0.0), axis=0)
+        rho += tl.sum(weights * overlap, axis=0)
+        kept = own * tl.sum(tl.where(now, rest_of_input, 0.0), axis=0)
+        weights *= rest
+        left_now = kept + tl.sum(weights, axis=0)
+        bare = left_now < NOTHING
+        lost = bare & ((tl.sum(tl.where(now, gone, 0.0), axis=0) > 0) | (own == 0))
+        kept = tl.where(bare, 1.0, kept)
+        left_now = tl.where(bare, 1.0, left_now)
+        rho = tl.where(lost, 1.0, tl.minimum(tl.maximum(rho, 0.0), 1.0))
+        to_share = rho * tl.load(weight_ptr + s)
+        total = (1.0 - rho) + to_share
+        scale = (1.0 - rho) / (total * left_now)
+        own = kept * scale
+        weights = tl.where(now, to_share / total, weights * scale)
+
+    tl.store(own_ptr + row, own)
+    tl.store(kept_ptr + row, tl.where(kept_sum == 0, 1.0, kept_sum))
+    tl.store(weights_ptr + row * K + step, weights, mask=there)
+
+
+@triton.jit
+def _mix_kernel(
+    rows_ptr,
+    own_ptr,
+    kept_ptr,
+    shared_ptr,
+    out_ptr,
+    retained_ptr,
+    n_rows,
+    N,
+    KEPT,
     N_TILE: tl.constexpr,
     ROWS: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = row < n_rows
-    step = tl.arange(0, K_TILE)
-    kept_tile = tl.zeros((ROWS, N_TILE), tl.float32)
-    for start in range(0, N, N_TILE):
-        column = start + tl.arange(0, N_TILE)
-        retained = tl.load(column_after_ptr + column, mask=column < N, other=-1) >= 0
-        inside = there[:, None] & retained[None, :]
-        x = tl.load(rows_ptr + row[:, None] * N + column[None, :], mask=inside, other=0.0)
-        kept_tile += x.to(tl.float32)
-    kept_sum = tl.sum(kept_tile, axis=1)
-
-    # The mass that each step leaves, summed up from the end: 1 - x loses digits.
-    left = kept_sum
-    for back in range(0, K):
-        s = K - 1 - back
-        tl.store(left_ptr + row * K + s, left, mask=there)
-        label = tl.load(removed_ptr + s)
-        left += tl.load(rows_ptr + row * N + label, mask=there, other=0.0).to(tl.float32)
-
-    own = tl.full((ROWS,), 1.0, tl.float32)
-    weights = tl.zeros((ROWS, K_TILE), tl.float32)
-    found = left
-    for s in range(0, K):
-        left_after = tl.load(left_ptr + row * K + s, mask=there, other=1.0)
-        whole = tl.where(found == 0, 1.0, found)
-        rho = own * tl.load(dots_ptr + row * K + s, mask=there, other=0.0) / whole
-        overlap = tl.load(overlap_ptr + s * K + step, mask=step < s, other=0.0)
-        rest = tl.load(rest_ptr + s * K + step, mask=step < s, other=0.0)
-        rho += tl.sum(weights * overlap[None, :], axis=1)
-        own, weights, to_share = _next_weights(
-            own,
-            weights,
-            own * (left_after / whole),
-            weights * rest[None, :],
-            rho,
-            tl.load(weight_ptr + s),
-            left_after == 0,
-        )
-        weights = tl.where(step[None, :] == s, to_share[:, None], weights)
-        found = left_after
-
-    tl.store(own_ptr + row, own / tl.where(kept_sum == 0, 1.0, kept_sum), mask=there)
-    target = weights_ptr + row[:, None] * K + step[None, :]
-    tl.store(target, weights, mask=there[:, None] & (step[None, :] < K))
-
-
-@triton.jit
-def _mix_kernel(
-    rows_ptr, own_ptr, shared_ptr, out_ptr, retained_ptr, n_rows, N, KEPT,
-    N_TILE: tl.constexpr, ROWS: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    there = row < n_rows
     own = tl.load(own_ptr + row, mask=there, other=0.0)
+    kept = tl.load(kept_ptr + row, mask=there, other=1.0)
     for start in range(0, KEPT, N_TILE):
         column = start + tl.arange(0, N_TILE)
         inside = there[:, None] & (column[None, :] < KEPT)
@@ -180,7 +185,7 @@ def _mix_kernel(
         x = tl.load(rows_ptr + row[:, None] * N + source[None, :], mask=inside, other=0.0)
         at = row[:, None] * KEPT + column[None, :]
         shared = tl.load(shared_ptr + at, mask=inside, other=0.0)
-        result = x.to(tl.float32) * own[:, None] + shared
+        result = x.to(tl.float32) / kept[:, None] * own[:, None] + shared
         tl.store(out_ptr + at, result.to(out_ptr.dtype.element_ty), mask=inside)
 
 
@@ -206,34 +211,65 @@ class FusedArrays:
         self.retained_shares = to(chain.shares[:, chain.retained])
 
 
-def fused_apply(rows: torch.Tensor, arrays: FusedArrays, few_rows: int = 0, warps: int = 4) -> torch.Tensor:
-    rows = rows.contiguous()
+def fused_apply(rows: torch.Tensor, arrays: FusedArrays) -> torch.Tensor:
+    """Filter contiguous rows of probabilities, shape (N, n), on the device they are on."""
     n_rows, n, k = len(rows), arrays.n, arrays.k
     out = torch.empty((n_rows, n - k), dtype=rows.dtype, device=rows.device)
     tile = triton.next_power_of_2(n)
     if k <= FEW and tile <= WIDEST_TILE:
-        size = few_rows or max(1, 2048 // tile)
+        size = max(4, 512 // tile) if tile <= 1024 else max(1, 4096 // tile)
         _few_kernel[(triton.cdiv(n_rows, size),)](
-            rows, out, arrays.column_after, arrays.removed, arrays.residual, arrays.shares,
-            arrays.weight, arrays.overlap, arrays.rest, n_rows,
-            N=n, K=k, K_TILE=max(2, triton.next_power_of_2(k)), N_TILE=tile, ROWS=size, num_warps=warps,
+            rows,
+            out,
+            arrays.column_after,
+            arrays.removed,
+            arrays.residual,
+            arrays.shares,
+            arrays.weight,
+            arrays.overlap,
+            arrays.rest,
+            n_rows,
+            N=n,
+            K=k,
+            K_TILE=max(2, triton.next_power_of_2(k)),
+            N_TILE=tile,
+            ROWS=size,
+            num_warps=min(8, max(1, size * tile // 2048)),
         )
         return out
     dots = rows.float() @ arrays.residual_columns
-    left = torch.empty_like(dots)
-    own = torch.empty(n_rows, device=rows.device)
-    k_tile = triton.next_power_of_2(k)
-    size = few_rows or max(1, 2048 // k_tile)
-    weights = dots  # each is read before it is written
+    own, kept = torch.empty((2, n_rows), device=rows.device)
     weights = torch.empty_like(dots)
-    _weights_kernel[(triton.cdiv(n_rows, size),)](
-        rows, dots, left, own, weights, arrays.column_after, arrays.removed, arrays.weight,
-        arrays.overlap, arrays.rest, n_rows, n, k,
-        K_TILE=k_tile, N_TILE=min(tile, 256), ROWS=size, num_warps=warps,
+    _weights_kernel[(n_rows,)](
+        rows,
+        dots,
+        own,
+        kept,
+        weights,
+        arrays.column_after,
+        arrays.removed,
+        arrays.weight,
+        arrays.overlap,
+        arrays.rest,
+        n,
+        k,
+        K_TILE=triton.next_power_of_2(k),
+        N_TILE=min(tile, 256),
+        num_warps=1,
     )
     shared = weights @ arrays.retained_shares
     size = 8
     _mix_kernel[(triton.cdiv(n_rows, size),)](
-        rows, own, shared, out, arrays.retained, n_rows, n, n - k, N_TILE=min(tile, 256), ROWS=size,
+        rows,
+        own,
+        kept,
+        shared,
+        out,
+        arrays.retained,
+        n_rows,
+        n,
+        n - k,
+        N_TILE=min(tile, 256),
+        ROWS=size,
     )
     return out

@@ -32,9 +32,9 @@ class Nodes:
         self.all: list[NodeProto] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
-    def add(self, op: str, *operands: Operand, to: str | None = None, **attributes: Any) -> str:
+    def add(self, op: str, *operands: Operand, result: str = "", **attributes: Any) -> str:
         """Add a node of one result, and give the result's name."""
-        return self._add(op, operands, [to or self._name(op)], attributes)[0]
+        return self._add(op, operands, [result or self._name(op)], attributes)[0]
 
     def split(self, tensor: str, sizes: Sequence[int]) -> list[str]:
         """Cut the columns of a tensor."""
@@ -58,14 +58,12 @@ class Nodes:
     def doubles(self, tensor: str, columns: Columns) -> str:
         """Take some columns, as doubles."""
         taken = self.add("Gather", tensor, columns.astype(np.int64), axis=1)
-        return self.add("Cast", taken, to_type=TensorProto.DOUBLE)
+        return self.add("Cast", taken, to=TensorProto.DOUBLE)
 
     def _add(
         self, op: str, operands: Sequence[Operand], results: list[str], attributes: dict[str, Any]
     ) -> list[str]:
         names = [each if isinstance(each, str) else self._constant(each) for each in operands]
-        if op == "Cast":
-            attributes["to"] = attributes.pop("to_type")
         self.all.append(helper.make_node(op, names, results, name=results[0], **attributes))
         return results
 
@@ -95,10 +93,10 @@ class Parts(NamedTuple):
 
 def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
     """Add the nodes that turn confidences into probabilities of the retained labels."""
-    split = _split_logits if fitted.input == "logits" else _split_probabilities
     if fitted.method == "mask" or not fitted.removed:
         result = _mask(nodes, fitted, confidences)
     else:
+        split = _split_logits if fitted.input == "logits" else _split_probabilities
         parts = split(nodes, confidences, fitted.removed_columns, fitted.retained_columns)
         result = _redistribute(nodes, fitted.chain, parts)
     if fitted.temperature != 1:
@@ -181,12 +179,12 @@ def _split_logits(nodes: Nodes, rows: str, removed: Columns, retained: Columns) 
 def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
     """`Chain.redistribute`, one step after the other."""
     residual = _input_residual(nodes, chain, parts)
-    own, weights = nodes.add("Div", residual[0], 1.0), ""
-    own = ""
+    own: Operand = 1.0  # the input's weight in the mixture
+    weights = ""  # the shares' weights in it
     for step in range(len(chain.removed)):
         rest = chain.rest[:step, step]
-        rho = _times(nodes, own, residual[step])
-        left = kept = _times(nodes, own, parts.rest[step])
+        rho = nodes.add("Mul", own, residual[step])
+        left = kept = nodes.add("Mul", own, parts.rest[step])
         some = parts.some_left[step]
         if weights:
             overlap = chain.overlap[:step, step, None]

@@ -22,6 +22,7 @@ from unlabel.spark.rows import (
     CheckedRows,
     arrow_schema,
     find_columns,
+    map_batches,
     naming_column,
     require_column,
 )
@@ -164,7 +165,7 @@ def _references(
             lists = target.columns(confidences, source.classes)
             yield pa.RecordBatch.from_pydict({"label": batch.column(label_column), **lists})
 
-    return rows.mapInArrow(check, schema)
+    return map_batches(rows, check, schema)
 
 
 def _with_label_removed(fitted: OutputFilter, label: Label, references: DataFrame) -> OutputFilter:

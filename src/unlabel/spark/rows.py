@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -81,7 +81,7 @@ def _default_columns(schema: StructType, classes: Sequence[Label] | None) -> str
     if not named and (arrays or classes is None):
         raise UnlabelError(
             "The DataFrame does not tell which columns hold the confidences: name one column a "
-            f"label with columns=[...], or one array column with columns='...', of {schema.names}."
+            "label with columns=[...], or one array column with columns='...'."
         )
     return [str(label) for label in classes or ()]
 
@@ -144,8 +144,9 @@ class CheckedRows:
                 read_rows(row, self.source, self.input, first_row + at)
             except UnlabelError as of_row:
                 if self.named_by is not None:
-                    value = str(row.column(self.named_by)[0].as_py())
-                    where += f" ({self.named_by}={value[:60]!r})"
+                    value = row.column(self.named_by)[0].as_py()
+                    shown = repr(value[:60]) if isinstance(value, str) else str(value)
+                    where += f" ({self.named_by}={shown})"
                 return UnlabelError(f"{where}: {of_row}")
         return UnlabelError(f"{where}: {error}")
 
@@ -160,9 +161,8 @@ def naming_column(schema: StructType, others: Sequence[str]) -> str | None:
 def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
     """A DataFrame whose batches are rewritten by a filter."""
     source = rewriting.source
-    others = [field for field in df.schema if field.name not in source.names]
     after = rewriting.schema(arrow_schema(df.schema, source), "The DataFrame")
-    kept = {field.name: field for field in others}
+    kept = {field.name: field for field in df.schema if field.name not in source.names}
     schema = StructType(
         [
             kept.get(field.name) or StructField(field.name, _spark_type(field.type))
@@ -175,7 +175,20 @@ def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
         for batch, rows in checked.of(batches):
             yield rewriting.of(batch, rows)[0]
 
-    return df.mapInArrow(rewrite, schema)
+    return map_batches(df, rewrite, schema)
+
+
+def map_batches(
+    df: DataFrame, function: Callable[[Batches], Batches], schema: StructType
+) -> DataFrame:
+    """Map the batches of each partition, whatever the columns are called."""
+    names = df.columns
+
+    def with_names(batches: Batches) -> Batches:
+        return function(batch.rename_columns(names) for batch in batches)
+
+    # mapInArrow looks columns up by name, and takes a dot for a field of a struct.
+    return df.toDF(*map(str, range(len(names)))).mapInArrow(with_names, schema)
 
 
 def arrow_schema(schema: StructType, source: TableColumns) -> pa.Schema:

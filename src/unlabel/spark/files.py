@@ -1,0 +1,142 @@
+"""`unlabel apply --engine spark`: a table in, a folder of files out, both as Spark has them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession, functions
+
+from unlabel.files import cannot_write, refuse_existing
+from unlabel.filter import OutputFilter
+from unlabel.spark import row_errors
+from unlabel.spark.rows import find_columns, rewritten
+from unlabel.streaming import Rewriting, target_columns
+from unlabel.validation import UnlabelError
+
+FORMATS = (".parquet", ".csv")
+# Quotes are doubled, cells may hold line breaks and blanks, and a short line is an error.
+CSV: dict[str, Any] = {
+    "header": True,
+    "escape": '"',
+    "multiLine": True,
+    "mode": "FAILFAST",
+    "ignoreLeadingWhiteSpace": False,
+    "ignoreTrailingWhiteSpace": False,
+}
+# What Spark leaves in a folder that it has written to the end.
+COMPLETE = "_SUCCESS"
+
+
+def apply_with_spark(
+    fitted: OutputFilter,
+    path: Path,
+    out: Path,
+    *,
+    top_label: bool,
+    removed_mass: bool,
+    only_changed: bool,
+    list_column: str | None,
+    overwrite: bool,
+) -> int:
+    """Write a table with the filter applied to its confidences, and count its rows."""
+    for table in (path, out):
+        if table.suffix not in FORMATS:
+            raise UnlabelError(
+                f"{table} has no ending that is known to Spark here: name it .parquet or .csv."
+            )
+    if not path.exists():
+        raise UnlabelError(f"{path} could not be read: No such file or directory.")
+    with whole_folder(out, overwrite=overwrite) as part, _session() as spark, _told(path):
+        df = _read(spark, path)
+        source = find_columns(df.schema, list_column, fitted.classes_in)
+        target = target_columns(source, out)
+        rewriting = Rewriting(fitted, source, target, top_label, removed_mass, only_changed)
+        counted = Observation()
+        kept = rewritten(df, rewriting).observe(
+            counted, functions.count(functions.lit(1)).alias("rows")
+        )
+        _write(kept, part, out.suffix)
+        return int(counted.get["rows"])
+
+
+@contextmanager
+def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a path beside `path` to write a folder to, and rename it once it is complete."""
+    refuse_existing(path, overwrite=overwrite)
+    if path.is_dir() and not (path / COMPLETE).exists():
+        raise UnlabelError(
+            f"{path} is a folder that Spark did not write, and is not overwritten: choose another "
+            "name."
+        )
+    try:
+        beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    try:
+        yield beside / "new"
+        if path.exists():
+            path.rename(beside / "old")
+        (beside / "new").rename(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _session() -> Iterator[SparkSession]:
+    """The session that is there, or one of the settings in force, quiet and ended at the end."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    # Without an activated environment the workers would be another Python than this one.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("unlabel apply").config("spark.log.level", "OFF")
+    started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Name the table in what is said of its rows, and say in a line what Spark says in many."""
+    try:
+        with row_errors():
+            yield
+    except UnlabelError as error:
+        raise UnlabelError(f"{path}: {error}") from None
+    except PySparkException as error:
+        why = str(error).split("\n")[0].rstrip(".")
+        raise UnlabelError(f"{path} could not be filtered by Spark: {why}.") from None
+
+
+def _read(spark: SparkSession, path: Path) -> DataFrame:
+    # Escaped: a file's name is no pattern here.
+    location = re.sub(r"([{}\[\]*?\\])", r"\\\1", _location(path))
+    if path.suffix == ".csv":
+        return spark.read.csv(location, **CSV)
+    return spark.read.parquet(location)
+
+
+def _write(df: DataFrame, path: Path, suffix: str) -> None:
+    if suffix == ".csv":
+        df.write.options(**CSV).csv(_location(path))
+    else:
+        df.write.parquet(_location(path))
+
+
+def _location(path: Path) -> str:
+    """A file of this machine, whatever file system Spark takes for its own."""
+    return f"file://{path.absolute()}"
