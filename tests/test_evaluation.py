@@ -20,19 +20,7 @@ FORGET_SETS = ["F1", "F2", "F3", "F4"]
 
 @pytest.fixture(scope="module")
 def summaries():
-    return {
-        name: summarise(
-            try_labels(
-                CIFAR10.base,
-                CIFAR10.labels,
-                classes=CIFAR10.classes,
-                remove=removal.removed,
-                retrained=removal.retrained,
-                input="logits",
-            )
-        )
-        for name, removal in CIFAR10.removals.items()
-    }
+    return {name: summarise(CIFAR10.trial(name)) for name in FORGET_SETS}
 
 
 def figures(summary):
@@ -69,7 +57,7 @@ def test_osr_is_within_three_percent_of_mask(summaries, name):
 
 def test_the_summary_agrees_with_plain_arithmetic(summaries):
     """The whole way written out: the halves, the filter, the figures."""
-    removal, summary = CIFAR10.removals["F1"], summaries["F1"]
+    summary = summaries["F1"]
     shuffled = np.random.default_rng(0).permutation(10000)
     columns = np.array([CIFAR10.classes.index(label) for label in CIFAR10.labels])
     by_label = shuffled[np.argsort(columns[shuffled], kind="stable")]
@@ -79,13 +67,7 @@ def test_the_summary_agrees_with_plain_arithmetic(summaries):
     steps = plain.fit([rows[fitting][columns[fitting] == 0]], [0], 10)
     some = [row for row in judged if columns[row] != 0][:500]
     own = [plain.apply_row(rows[row], steps)[columns[row] - 1] for row in some]
-    trial = try_labels(
-        CIFAR10.base,
-        CIFAR10.labels,
-        classes=CIFAR10.classes,
-        remove=removal.removed,
-        input="logits",
-    )
+    trial = CIFAR10.trial("F1")
     output = trial.candidates["OSR"].output()
     position = {row: at for at, row in enumerate(trial.row_numbers)}
     ours = [output[position[row], columns[row] - 1] for row in some]
@@ -96,14 +78,7 @@ def test_the_summary_agrees_with_plain_arithmetic(summaries):
 
 def test_divergences_and_their_floor(summaries):
     removal, summary = CIFAR10.removals["F2"], summaries["F2"]
-    trial = try_labels(
-        CIFAR10.base,
-        CIFAR10.labels,
-        classes=CIFAR10.classes,
-        remove=removal.removed,
-        retrained=removal.retrained,
-        input="logits",
-    )
+    trial = CIFAR10.trial("F2")
     goal = trial.candidates["retrained"].output()
     again = trial.candidates["retrained again"].output()
     osr = trial.candidates["OSR"].output()

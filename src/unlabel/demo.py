@@ -20,7 +20,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from unlabel.evaluation import try_labels, without
+from unlabel.evaluation import without
 from unlabel.files import whole_file
 from unlabel.fitting import fit_filter
 from unlabel.metrics import expected_calibration_error, kl_divergence
@@ -96,15 +96,7 @@ def retire_cifar10(folder: Path) -> RenderableType:
         ("cifar10-retrained-again", removal.retrained[1], retained),
     ):
         _write(folder / f"{name}.parquet", classes, logits, outputs.labels)
-    trial = try_labels(
-        outputs.base,
-        outputs.labels,
-        classes=outputs.classes,
-        remove=removal.removed,
-        retrained=removal.retrained,
-        input="logits",
-    )
-    summary = summarise(trial)
+    summary = summarise(outputs.trial(FORGET_SET))
     write_summary(summary, folder / "summary.json", overwrite=True)
     with whole_file(folder / "report.html", overwrite=True) as part:
         part.write_text(render(summary), encoding="utf-8")

@@ -19,6 +19,8 @@ WIDEST_TILE = 16384
 # Less than this is nothing: its inverse would not be finite in float32.
 NOTHING = tl.constexpr(1e-35)
 LIFT = tl.constexpr(2.0**100)
+# How far from 1 the sum of a row may be: any other row comes out as NaN.
+TOLERANCE = tl.constexpr(1e-2)
 
 
 @triton.jit
@@ -49,6 +51,7 @@ def _few_kernel(
     after = tl.load(column_after_ptr + column, mask=column < N, other=-1)
     retained = after >= 0
     kept_sum = tl.sum(tl.where(retained[None, :], x, 0.0), axis=1)
+    lowest = tl.min(x, axis=1)
 
     own = tl.full((ROWS,), 1.0, tl.float32)
     weights = tl.zeros((ROWS, K_TILE), tl.float32)
@@ -58,6 +61,8 @@ def _few_kernel(
         for t in tl.static_range(K - 1, s, -1):
             left_after += tl.load(first + tl.load(removed_ptr + t), mask=there, other=0.0)
         found = left_after + tl.load(first + tl.load(removed_ptr + s), mask=there, other=0.0)
+        if s == 0:
+            valid = (lowest >= 0) & (tl.abs(found - 1.0) <= TOLERANCE)
         whole = tl.where(found == 0, 1.0, found)
         residual = tl.load(residual_ptr + s * N + column, mask=column < N, other=0.0)
         rho = own * tl.sum(x * residual[None, :], axis=1) / whole
@@ -82,6 +87,7 @@ def _few_kernel(
     # The inverse of a subnormal sum would not be finite.
     lift = tl.where(kept_sum < NOTHING, LIFT, 1.0)
     factor = own / tl.where(kept_sum == 0, 1.0, kept_sum * lift)
+    factor = tl.where(valid, factor, float("nan"))
     result = x * lift[:, None] * factor[:, None]
     for s in tl.static_range(K):
         share = tl.load(shares_ptr + s * N + column, mask=column < N, other=0.0)
@@ -110,11 +116,13 @@ def _weights_kernel(
 ):
     row = tl.program_id(0).to(tl.int64)
     kept_tile = tl.zeros((N_TILE,), tl.float32)
+    low_tile = tl.zeros((N_TILE,), tl.float32)
     for start in range(0, N, N_TILE):
         column = start + tl.arange(0, N_TILE)
         retained = tl.load(column_after_ptr + column, mask=column < N, other=-1) >= 0
         x = tl.load(rows_ptr + row * N + column, mask=retained, other=0.0)
         kept_tile += x.to(tl.float32)
+        low_tile = tl.minimum(low_tile, x.to(tl.float32))
     kept_sum = tl.sum(kept_tile, axis=0)
 
     step = tl.arange(0, K_TILE)
@@ -126,6 +134,9 @@ def _weights_kernel(
     # The mass that each step leaves, summed up from the end: 1 - x loses digits.
     left = kept_sum + tl.cumsum(next_found.to(tl.float32), axis=0, reverse=True)
     whole = left + found
+    total_mass = tl.sum(tl.where(step == 0, whole, 0.0), axis=0)
+    lowest = tl.minimum(tl.min(low_tile, axis=0), tl.min(found, axis=0))
+    valid = (lowest >= 0) & (tl.abs(total_mass - 1.0) <= TOLERANCE)
     whole = tl.where(whole == 0, 1.0, whole)
     rest_of_input = left / whole
     residual = tl.load(dots_ptr + row * K + step, mask=there, other=0.0) / whole
@@ -155,7 +166,7 @@ def _weights_kernel(
         own = kept * scale
         weights = tl.where(now, to_share / total, weights * scale)
 
-    tl.store(own_ptr + row, own)
+    tl.store(own_ptr + row, tl.where(valid, own, float("nan")))
     tl.store(kept_ptr + row, tl.where(kept_sum == 0, 1.0, kept_sum))
     tl.store(weights_ptr + row * K + step, weights, mask=there)
 

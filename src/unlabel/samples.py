@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unlabel.evaluation import Trial, try_labels
+
 Logits = npt.NDArray[np.float32]
 
 CIFAR10 = (
@@ -41,6 +43,18 @@ class RealOutputs:
     labels: npt.NDArray[np.str_]
     base: Logits
     removals: dict[str, Removal]
+
+    def trial(self, name: str) -> Trial:
+        """Put the removal of one of the sets to the test, on rows that nothing is fitted on."""
+        removal = self.removals[name]
+        return try_labels(
+            self.base,
+            self.labels,
+            classes=self.classes,
+            remove=removal.removed,
+            retrained=removal.retrained,
+            input="logits",
+        )
 
 
 def load_cifar10() -> RealOutputs:

@@ -203,7 +203,7 @@ def apply_table(
         for batch, first_row in batches_of(table, progress):
             with told(table, source):
                 rows = read_rows(batch, source, fitted.input, first_row)
-                if fitted.input == "logits":
+                if fitted.input == "logits" and first_row == 0:
                     refuse_probabilities(rows)
             after, changed = rewriting.of(batch, rows)
             write(after)
