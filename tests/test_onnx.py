@@ -39,7 +39,7 @@ from unlabel import LabelRemovalClassifier, LabelRemover, UnlabelError
 from unlabel.fitting import fit_filter
 from unlabel.onnx import graft
 
-OPSETS = (9, 10, 11, 12, 13, 17, 18, 21, 24, 26)
+OPSETS = (9, 11, 13, 18, 26)  # the oldest, each that changes an operator, ONNX Runtime's newest
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
 
@@ -162,6 +162,8 @@ SKLEARN_MODELS = {
 }
 
 
+# skl2onnx hands protobuf integers of NumPy's, and the network is not trained to the end.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("zipmap", [True, False], ids=["zipmap", "tensor"])
 @pytest.mark.parametrize("labels", ["numbers", "texts"])
 @pytest.mark.parametrize("name", SKLEARN_MODELS)
@@ -283,7 +285,7 @@ def strange_model():
     outputs = [
         helper.make_tensor_value_info("echo:0", TensorProto.FLOAT, [None, 4]),
         helper.make_tensor_value_info("word:0", TensorProto.STRING, [None, 1]),
-        helper.make_tensor_value_info("p:0", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("p:0", TensorProto.FLOAT, [None, None]),
         helper.make_tensor_value_info("top:0", TensorProto.INT64, [None, 1]),
     ]
     given = helper.make_tensor_value_info("in:0", TensorProto.FLOAT, [None, 600])

@@ -95,7 +95,7 @@ class GraphReader:
                 scores, names, sources = trace
                 # Another head's scores share ancestors with this one's, and are none.
                 if scores in before_head or head.tensor in self._ancestors(scores):
-                    is_column = len(self._dims(info) or ()) == 2
+                    is_column = len(self._dims(info)) == 2
                     yield LabelOutput(info.name, dtype, is_column, names, tuple(sources))
 
     def _trace_label(self, name: str) -> tuple[str, Names, list[NodeProto]] | None:
@@ -136,18 +136,15 @@ class GraphReader:
             names = class_labels(producer)
             tensor = producer.input[0]
             return Head(info.name, tensor, TensorProto.FLOAT, len(names), producer, names)
-        dtype, dims = info.type.tensor_type.elem_type, self._dims(info) or [None, None]
+        dtype, dims = info.type.tensor_type.elem_type, self._dims(info)
         if dtype not in FLOATS or len(dims) != 2:
             return None
         return Head(info.name, info.name, dtype, dims[1])
 
-    def _dims(self, info: ValueInfoProto) -> list[int | None] | None:
-        """The dimensions of an output, None for one that is open, or None if all are."""
-        for known in (info, self._inferred.get(info.name, info)):
-            if known.type.tensor_type.HasField("shape"):
-                dims = known.type.tensor_type.shape.dim
-                return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-        return None
+    def _dims(self, info: ValueInfoProto) -> list[int | None]:
+        """The dimensions of an output, None for one that is open."""
+        dims = self._inferred[info.name].type.tensor_type.shape.dim
+        return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
 
     def _outputs(self) -> str:
         return f"the model's outputs are {', '.join(map(self._describe, self.graph.output))}"
@@ -159,8 +156,7 @@ class GraphReader:
         if not info.type.HasField("tensor_type"):
             return f"{info.name!r} (no tensor)"
         dtype = TensorProto.DataType.Name(info.type.tensor_type.elem_type).lower()
-        dims = self._dims(info)
-        sizes = "..." if dims is None else ", ".join("?" if d is None else str(d) for d in dims)
+        sizes = ", ".join("?" if dim is None else str(dim) for dim in self._dims(info))
         return f"{info.name!r} ({dtype}, shape ({sizes}))"
 
     def _ancestors(self, name: str) -> set[str]:
@@ -219,8 +215,7 @@ def declare_width(graph: GraphProto, output: str, width: int, *, before: str) ->
     if before not in {known.name for known in graph.value_info}:
         graph.value_info.append(info)
         graph.value_info[-1].name = before
-    if info.type.tensor_type.HasField("shape"):
-        info.type.tensor_type.shape.dim[1].dim_value = width
+    info.type.tensor_type.shape.dim[1].dim_value = width
 
 
 def insert_nodes(

@@ -64,7 +64,8 @@ class Nodes:
         self, op: str, operands: Sequence[Operand], results: list[str], attributes: dict[str, Any]
     ) -> list[str]:
         names = [each if isinstance(each, str) else self._constant(each) for each in operands]
-        self.all.append(helper.make_node(op, names, results, name=results[0], **attributes))
+        name = self._name(op)
+        self.all.append(helper.make_node(op, names, results, name=name, **attributes))
         return results
 
     def _constant(self, value: float | npt.NDArray[Any]) -> str:
@@ -181,13 +182,13 @@ def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
     residual = _input_residual(nodes, chain, parts)
     own: Operand = 1.0  # the input's weight in the mixture
     weights = ""  # the shares' weights in it
+    overlaps, rests, weight = chain.overlap, chain.rest, chain.weight
     for step in range(len(chain.removed)):
-        rest = chain.rest[:step, step]
+        overlap, rest = overlaps[:step, step, None], rests[:step, step]
         rho = nodes.add("Mul", own, residual[step])
         left = kept = nodes.add("Mul", own, parts.rest[step])
         some = parts.some_left[step]
         if weights:
-            overlap = chain.overlap[:step, step, None]
             rho = nodes.add("Add", rho, nodes.add("MatMul", weights, overlap))
             left = nodes.add("Add", kept, nodes.add("MatMul", weights, rest[:, None]))
             some = nodes.add("And", some, nodes.add("Greater", own, 0.0))
@@ -199,7 +200,7 @@ def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
         kept = nodes.add("Where", held, kept, 1.0)
         left = nodes.add("Where", held, left, 1.0)
         passed_on = nodes.add("Sub", 1.0, rho)
-        to_share = nodes.add("Mul", rho, float(chain.weight[step]))
+        to_share = nodes.add("Mul", rho, float(weight[step]))
         total = nodes.add("Add", passed_on, to_share)
         scale = nodes.add("Div", passed_on, total)
         own = nodes.add("Mul", nodes.add("Div", kept, left), scale)
@@ -216,8 +217,9 @@ def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
 
 def _input_residual(nodes: Nodes, chain: Chain, parts: Parts) -> list[str]:
     """Each step's residual of the input, restricted to the labels that step finds."""
-    reached = nodes.add("MatMul", parts.masked, chain.residual[:, chain.retained].T)
-    at_removed = chain.residual[:, chain.removed]
+    projected = chain.residual
+    reached = nodes.add("MatMul", parts.masked, projected[:, chain.retained].T)
+    at_removed = projected[:, chain.removed]
     residual: list[str] = []
     for step in range(len(chain.removed) - 1, -1, -1):
         kept = nodes.add("Mul", reached, parts.rest[step])

@@ -1,0 +1,131 @@
+"""What a grafted filter adds to the latency of a ResNet18 in ONNX Runtime.
+
+The model and the grafted model run in turns, on one thread each, and what is taken is the
+processor time of that thread: it is the latency on a quiet machine, and on a busy one too.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime as ort
+import torch
+from onnx import helper
+
+from unlabel import OutputFilter
+from unlabel.fitting import fit_filter
+from unlabel.onnx import graft
+
+# torchvision registers fakes of these, and a build without compiled operators has none.
+for _name in ("nms", "qnms"):
+    if not hasattr(torch.ops.torchvision, _name):
+        _signature = "(Tensor boxes, Tensor scores, float threshold) -> Tensor"
+        torch.library.define(f"torchvision::{_name}", _signature)
+from torchvision.models import resnet18  # noqa: E402
+
+REPEATS = 3
+ROUNDS = {1: 60, 16: 12}  # by the size of the batch
+LABELS, REMOVED = (10, 1000), 3
+
+
+def export(path: Path, n_labels: int) -> None:
+    """Write a ResNet18 with random weights and a dynamic batch."""
+    torch.manual_seed(0)
+    torch.onnx.export(
+        resnet18(weights=None, num_classes=n_labels).eval(),
+        (torch.randn(2, 3, 224, 224),),
+        path,
+        dynamo=True,
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        input_names=["images"],
+        output_names=["logits"],
+        external_data=False,
+        verbose=False,
+    )
+
+
+def logits_filter(n_labels: int) -> OutputFilter:
+    """Fit the removal of the first labels on made-up logits."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(REMOVED), 20)
+    logits = rng.normal(size=(len(truth), n_labels))
+    logits[np.arange(len(truth)), truth] += 5
+    return fit_filter(logits, truth, remove=list(range(REMOVED)), input="logits")
+
+
+def filter_alone(fitted: OutputFilter) -> onnx.ModelProto:
+    """Graft the filter to a model that does nothing."""
+    shape = ["batch", len(fitted.classes_in)]
+    taken = helper.make_tensor_value_info("images", onnx.TensorProto.FLOAT, shape)
+    given = helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, shape)
+    node = helper.make_node("Identity", ["images"], ["logits"])
+    graph = helper.make_graph([node], "nothing", [taken], [given])
+    imports = [helper.make_opsetid("", 20)]
+    return graft(helper.make_model(graph, opset_imports=imports, ir_version=9), fitted)
+
+
+def session(model: onnx.ModelProto) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def seconds(model: ort.InferenceSession, images: npt.NDArray[np.float32]) -> float:
+    start = time.thread_time()
+    model.run(None, {"images": images})
+    return time.thread_time() - start
+
+
+def best(
+    models: Sequence[ort.InferenceSession], images: npt.NDArray[np.float32], rounds: int
+) -> npt.NDArray[np.float64]:
+    """The best latency of each model in milliseconds, after a round to warm up."""
+    times = [[seconds(model, images) for model in models] for _ in range(rounds + 1)]
+    fastest: npt.NDArray[np.float64] = 1e3 * np.min(times[1:], axis=0)
+    return fastest
+
+
+def main() -> None:
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, one used, "
+        f"Python {platform.python_version()}, ONNX Runtime {ort.__version__}, "
+        f"onnx {onnx.__version__}, torch {torch.__version__}"
+    )
+    print(
+        f"ResNet18, 224 x 224, {REMOVED} labels removed; best of {ROUNDS} rounds, {REPEATS} times"
+    )
+    for n_labels in LABELS:
+        fitted = logits_filter(n_labels)
+        alone = session(filter_alone(fitted))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "resnet18.onnx")
+            export(path, n_labels)
+            models = session(onnx.load(path)), session(graft(path, fitted))
+        for batch, rounds in ROUNDS.items():
+            rng = np.random.default_rng(1)
+            images = rng.normal(size=(batch, 3, 224, 224)).astype(np.float32)
+            before, after = (model.run(None, {"images": images})[0] for model in models)
+            assert np.abs(after - fitted.apply(before)).max() < 1e-6
+            measured = np.array([best(models, images, rounds) for _ in range(REPEATS)])
+            added = np.sort(measured[:, 1] / measured[:, 0] - 1)
+            plain, filtering = measured[:, 0].min(), best([alone], before, 200)[0]
+            print(
+                f"{n_labels} labels, batch {batch}: {plain:.1f} ms, grafted "
+                f"{added[REPEATS // 2]:+.1%} (from {added[0]:+.1%} to {added[-1]:+.1%}); "
+                f"the filter alone {filtering:.2f} ms ({filtering / plain:.1%})",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
