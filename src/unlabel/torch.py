@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
 from torch import Tensor, nn
 
 from unlabel.filter import OutputFilter
+from unlabel.parts import Float64s
 from unlabel.validation import INPUT_KINDS, InputKind, UnlabelError, choice
 
 Output = Literal["probabilities", "log_probabilities"]
@@ -74,16 +75,6 @@ class FilterModule(nn.Module):
     tensor([[0.7500, 0.2500]])
     """
 
-    removed: Tensor
-    retained: Tensor
-    temperature: Tensor
-    residual_at_retained: Tensor
-    residual_at_removed: Tensor
-    shares: Tensor
-    weight: Tensor
-    overlap: Tensor
-    rest: Tensor
-
     def __init__(
         self,
         filter: OutputFilter,
@@ -109,17 +100,17 @@ class FilterModule(nn.Module):
             "temperature": np.float64(filter.temperature),
         }
         if self.redistributes:
-            chain = filter.chain
+            residual = filter.chain.residual
+            couplings, shares = _couplings(filter, residual)
             arrays |= {
-                "residual_at_retained": chain.residual[:, chain.retained].T,
-                "residual_at_removed": chain.residual[:, chain.removed],
-                "shares": chain.shares[:, chain.retained],
-                "weight": chain.weight,
-                "overlap": chain.overlap,
-                "rest": chain.rest,
+                "residual_at_retained": residual[:, filter.retained_columns].T,
+                "residual_at_removed": residual[:, filter.removed_columns],
+                "weights": filter.shares.sum(axis=1),
+                "couplings": couplings,
+                "shares": shares,
             }
         for name, array in arrays.items():
-            self.register_buffer(name, torch.tensor(array))
+            self.register_buffer(name, torch.tensor(array).contiguous())
 
     def forward(self, confidences: Tensor) -> Tensor:
         """Turn (..., n_labels) confidences into (..., n_labels - n_removed) probabilities."""
@@ -148,41 +139,45 @@ class FilterModule(nn.Module):
             )
 
     def _redistribute(self, parts: Parts) -> Tensor:
-        """Logarithms of `unlabel.osr.Chain.redistribute`."""
-        dtype = parts.masked.dtype
-        weight, overlap, rest = (x.to(dtype) for x in (self.weight, self.overlap, self.rest))
-        residual = self._input_residual(parts)
-        # The weights of the input and of the shares so far in the mixture, which sum to 1.
-        mixture = torch.ones_like(parts.rest[..., :1])
-        for step in range(len(residual)):
-            own, earlier = mixture[..., :1], mixture[..., 1:]
-            from_shares = (earlier * overlap[:step, step]).sum(-1, keepdim=True)
-            rho = (own * residual[step] + from_shares).clamp(0, 1)
-            kept = torch.cat(
-                [own * parts.rest[..., step, None], earlier * rest[:step, step]], dim=-1
-            )
-            left = kept.sum(-1, keepdim=True)
-            gone = left < torch.finfo(dtype).tiny
-            rho = torch.where(gone, 1.0, rho)
-            to_share = rho * weight[step]
-            total = (1 - rho) + to_share
-            # Divided by `left` first: the derivative of its inverse would overflow.
-            kept = kept / torch.where(gone, 1.0, left) * ((1 - rho) / total)
-            mixture = torch.cat([kept, to_share / total], dim=-1)
-        own, weights = mixture[..., :1], mixture[..., 1:]
-        return torch.logaddexp(_log(own) + parts.log_masked, _log(weights @ self.shares.to(dtype)))
+        """Logarithms of `unlabel.osr.Chain.redistribute`.
 
-    def _input_residual(self, parts: Parts) -> list[Tensor]:
-        """Each step's residual of the input, restricted to the labels that step finds."""
+        Every vector on the way is a mixture of the input and of the shares handed out so far,
+        here up to a factor. What those shares give to each later step is kept up to date in
+        place of their weights, so a step is a few operations whatever came before it.
+        """
         dtype = parts.masked.dtype
-        at_removed = self.residual_at_removed.to(dtype)
+        weights, couplings = self.weights.to(dtype).unbind(), self.couplings.to(dtype)
+        nothing = torch.finfo(dtype).tiny ** 0.7
+        own = mass = torch.ones_like(parts.masked[..., :1])
+        coupled = torch.zeros_like(couplings[0])
+        for step, (residual, rest) in enumerate(zip(*self._at_steps(parts), strict=True)):
+            kept = own * rest
+            left = kept + coupled[..., 1:2]
+            gone = left < nothing
+            left = left.masked_fill(gone, 1.0)
+            residual = (own * residual + coupled[..., :1]).clamp(min=0)
+            # The mass less the residual is at least what is left, and must be so when rounded.
+            odds = residual / torch.maximum(mass - residual, left)
+            odds = odds.masked_fill(gone, nothing**-0.5)  # the share takes it all
+            own = _with_bounded_gradient(kept / left)
+            coupled = coupled[..., 2:] / left + odds * couplings[step, 2 * step + 2 :]
+            coupled = _with_bounded_gradient(coupled)
+            mass = _with_bounded_gradient(1 + odds * weights[step])
+        shared = (coupled / mass) @ self.shares.to(dtype)
+        return torch.logaddexp(_log(own / mass) + parts.log_masked, _log(shared))
+
+    def _at_steps(self, parts: Parts) -> tuple[list[Tensor], list[Tensor]]:
+        """Each step's residual of the input among the labels it finds, and what it leaves."""
+        dtype = parts.masked.dtype
+        at_removed = self.residual_at_removed.to(dtype).unbind(-1)
+        rests, removed = (part.split(1, -1) for part in (parts.rest, parts.removed))
         reached = parts.masked @ self.residual_at_retained.to(dtype)
-        residual = []
-        for step in range(len(at_removed) - 1, -1, -1):
-            rest, removed = parts.rest[..., step, None], parts.removed[..., step, None]
-            reached = reached[..., : step + 1] * rest + removed * at_removed[: step + 1, step]
-            residual.append(reached[..., step:])
-        return residual[::-1]
+        residuals = []
+        for step in range(len(rests) - 1, -1, -1):
+            own = removed[step] * at_removed[step][: step + 1]
+            reached = reached[..., : step + 1] * rests[step] + own
+            residuals.append(reached[..., step:])
+        return residuals[::-1], list(rests)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FilterModule:
         before = dict(self.named_buffers())
@@ -206,6 +201,7 @@ class FilteredModel(nn.Module):
         super().__init__()
         self.model = model
         self.filter = filter
+        self.training = model.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Run the model, then the filter."""
@@ -227,17 +223,36 @@ def remove_labels(
     return FilteredModel(model, FilterModule(filter, input, output=output))
 
 
+def _couplings(filter: OutputFilter, residual: Float64s) -> tuple[Float64s, Float64s]:
+    """What a share gives the steps after its own, and the shares over the retained labels.
+
+    A row a share: for each step its residual and what the step leaves of it, in pairs, and
+    then, in the share's own column, what all steps leave of it.
+    """
+    k = len(filter.removed)
+    at_removed = filter.shares[:, filter.removed_columns]
+    retained = filter.shares[:, filter.retained_columns]
+    total = retained.sum(axis=1, keepdims=True)
+    # Added up from the end, as everywhere: subtracting what went would lose digits.
+    left = np.hstack([at_removed, total])[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+    pairs = np.stack([filter.shares @ residual.T, left], axis=2)
+    return (
+        np.hstack([pairs.reshape(k, 2 * k), np.diag(total[:, 0])]),
+        retained / np.where(total == 0, 1.0, total),
+    )
+
+
 def _split_probabilities(rows: Tensor, removed: Tensor, retained: Tensor) -> Parts:
     kept, found = rows.index_select(-1, retained), rows.index_select(-1, removed)
     left = _added_from_the_end(found, kept.sum(-1), torch.add)
     nothing = left == 0
-    whole = torch.where(nothing, 1.0, left)
-    masked = torch.where(nothing[..., -1:], 1 / kept.shape[-1], kept / whole[..., -1:])
+    whole = left.masked_fill(nothing, 1.0)
+    masked = (kept / whole[..., -1:]).masked_fill(nothing[..., -1:], 1 / kept.shape[-1])
     off = (rows.sum(-1, keepdim=True) - 1).abs()
     valid = (rows >= 0).all(-1, keepdim=True) & (off <= SUM_TOLERANCE)
     return Parts(
         masked,
-        torch.where(valid, _log(masked), torch.nan),
+        _log(masked).masked_fill(~valid, torch.nan),
         found / whole[..., :-1],
         _at_least_something(left[..., 1:] / whole[..., :-1], nothing[..., 1:]),
     )
@@ -246,6 +261,10 @@ def _split_probabilities(rows: Tensor, removed: Tensor, retained: Tensor) -> Par
 def _split_logits(rows: Tensor, removed: Tensor, retained: Tensor) -> Parts:
     rows = rows.clamp(min=LOG_OF_ZERO)
     kept, found = rows.index_select(-1, retained), rows.index_select(-1, removed)
+    # A sum of logarithms is rounded as its size says: it is kept small where it decides most.
+    top = kept.detach().amax(-1, keepdim=True)
+    top = top.masked_fill(top < LOG_OF_ZERO / 2, 0.0)
+    kept, found = kept - top, found - top
     left = _added_from_the_end(found, kept.logsumexp(-1), torch.logaddexp)[..., 1:]
     lead = found - left  # log odds of the label against the labels after it
     log_masked = kept.log_softmax(-1)
@@ -265,11 +284,41 @@ def _added_from_the_end(
 
 def _at_least_something(rest: Tensor, nothing: Tensor) -> Tensor:
     """Keep what underflows apart from nothing, and far enough from 0 for its derivative."""
-    least = torch.finfo(rest.dtype).tiny ** 0.75
-    return torch.where(nothing, 0.0, rest.clamp(min=least))
+    least = torch.finfo(rest.dtype).tiny ** 0.5
+    return rest.clamp(min=least).masked_fill(nothing, 0.0)
 
 
 def _log(values: Tensor) -> Tensor:
     """Give the logarithm, finite at 0 and with a finite derivative there."""
-    positive = values >= torch.finfo(values.dtype).tiny
-    return torch.where(positive, torch.where(positive, values, 1.0).log(), LOG_OF_ZERO)
+    # Filled twice: the logarithm of 0 must not be taken even where it is not used. And filled:
+    # `torch.where` with a number would wait for the device.
+    zero = values < torch.finfo(values.dtype).tiny
+    return values.masked_fill(zero, 1.0).log().masked_fill(zero, LOG_OF_ZERO)
+
+
+class _BoundedGradient(torch.autograd.Function):
+    """The identity, with a derivative that stays finite over any number of steps.
+
+    Where a step leaves 1e-19 of a row, the least bit handed to a share before it decides the
+    result. Such derivatives multiply up to infinity, and infinity times 0 is NaN.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor) -> Tensor:
+        return values.view_as(values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        bound = torch.finfo(gradient.dtype).max ** 0.2
+        return gradient.clamp(-bound, bound)
+
+
+def _with_bounded_gradient(values: Tensor) -> Tensor:
+    bounded: Tensor = _BoundedGradient.apply(values) if torch.is_grad_enabled() else values
+    return bounded

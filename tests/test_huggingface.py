@@ -1,0 +1,216 @@
+# ruff: noqa: E402  (what may be missing is looked for first)
+import copy
+import inspect
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchvision_cpu")  # before transformers, which imports torchvision
+pytest.importorskip("transformers")
+os.environ["HF_HUB_OFFLINE"] = "1"  # before it as well: nothing may be downloaded
+
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+    BertTokenizer,
+    ResNetConfig,
+    ResNetForImageClassification,
+    pipeline,
+)
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from golden_faces import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
+from unlabel import LabelRemover, OutputFilter, UnlabelError
+from unlabel.huggingface import FILTER_FILE, remove_labels
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "a", "cat", "dog", "fox", "ran"]
+WORDS += ["sat", "on", "under", "mat", "hill", "far"]
+TEXTS = ["the cat sat on the mat", "a dog ran far", "fox", "under a hill the fox ran", "a cat"]
+LABELS = {
+    "id2label": dict(enumerate(CLASSES)),
+    "label2id": {name: number for number, name in enumerate(CLASSES)},
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    vocabulary = tmp_path_factory.mktemp("tokenizer") / "vocab.txt"
+    vocabulary.write_text("\n".join(WORDS))
+    return BertTokenizer(str(vocabulary))
+
+
+@pytest.fixture
+def bert():
+    return tiny_bert()
+
+
+def tiny_bert(**options):
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        initializer_range=1.0,
+        **{**LABELS, **options},
+    )
+    return BertForSequenceClassification(config).eval()
+
+
+def logits_of(model, inputs):
+    with torch.no_grad():
+        return model(**inputs).logits
+
+
+@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_pipeline_gives_the_numbers_of_numpy(bert, tokenizer, method, input):
+    logits = logits_of(bert, tokenizer(TEXTS, padding=True, return_tensors="pt")).numpy()
+    expected = golden_filter(method, "logits").apply(logits)
+    filtered = remove_labels(bert, golden_filter(method, input))
+    answers = pipeline("text-classification", filtered, tokenizer=tokenizer, top_k=None)(TEXTS)
+    remaining = list(filtered.config.label2id)
+    assert len(remaining) == 7
+    for row, answer in zip(expected, answers, strict=True):
+        scores = {entry["label"]: entry["score"] for entry in answer}
+        np.testing.assert_allclose([scores[name] for name in remaining], row, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_logits_reproduce_the_golden_file(method):
+    class Stored(BertForSequenceClassification):
+        def forward(self, rows):
+            return SequenceClassifierOutput(logits=rows)
+
+    model = Stored(tiny_bert().config).eval()
+    rows, expected = golden_case(method, "logits", "float64")
+    filtered = remove_labels(model, golden_filter(method, "logits"))
+    result = filtered(torch.tensor(rows)).logits.softmax(-1)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+
+
+def test_the_model_itself_is_left_as_it_is(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    logits, config = logits_of(bert, inputs), copy.deepcopy(bert.config)
+    names = set(bert.state_dict())
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    logits_of(filtered, inputs)
+    assert torch.equal(logits_of(bert, inputs), logits)
+    assert bert.config.to_dict() == config.to_dict()
+    assert bert.num_labels == 10
+    assert set(bert.state_dict()) == names
+    assert filtered.classifier is bert.classifier
+
+
+def test_the_model_keeps_its_class_signature_and_outputs(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    assert isinstance(filtered, BertForSequenceClassification)
+    assert filtered.num_labels == filtered.config.num_labels == 7
+    assert inspect.signature(filtered.forward) == inspect.signature(bert.forward)
+    with torch.no_grad():
+        output = filtered(**inputs, output_hidden_states=True)
+        original = bert(**inputs, output_hidden_states=True)
+        (logs,) = filtered(**inputs, return_dict=False)
+    assert type(output) is type(original)
+    assert output.loss is None
+    assert all(map(torch.equal, output.hidden_states, original.hidden_states))
+    assert torch.equal(logs, output.logits)
+
+
+def test_the_loss_is_that_of_the_remaining_labels(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    labels = torch.tensor([0, 6, 3, 3, -100])  # -100: left out, as everywhere in transformers
+    output = filtered(**inputs, labels=labels)
+    expected = -output.logits[torch.arange(4), labels[:4]].mean()
+    assert torch.isclose(output.loss, expected)
+    output.loss.backward()
+    assert bert.classifier.weight.grad.abs().sum() > 0
+    assert torch.equal(filtered(**inputs, labels=labels, return_dict=False)[0], output.loss)
+
+
+def test_half_precision_and_copies_work(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    fitted = golden_filter("osr", "logits")
+    filtered = remove_labels(bert, fitted)
+    before = logits_of(filtered, inputs)
+    coarse = copy.deepcopy(filtered).bfloat16()
+    result = logits_of(coarse, inputs)
+    assert result.dtype == torch.bfloat16
+    expected = fitted.apply(logits_of(copy.deepcopy(bert).bfloat16(), inputs).float().numpy())
+    np.testing.assert_allclose(result.float().softmax(-1), expected, rtol=0, atol=4e-3)
+    assert torch.equal(logits_of(filtered, inputs), before)
+
+
+def test_saving_writes_the_whole_model_and_the_filter_beside_it(bert, tokenizer, tmp_path):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    filtered = remove_labels(bert, golden_filter("calibrated", "probabilities"))
+    filtered.save_pretrained(tmp_path)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert loaded.config.num_labels == 10
+    again = remove_labels(loaded, OutputFilter.load(tmp_path / FILTER_FILE))
+    assert again.config.id2label == filtered.config.id2label
+    assert torch.equal(logits_of(again, inputs), logits_of(filtered, inputs))
+
+
+def test_an_image_classifier_loses_labels():
+    torch.manual_seed(0)
+    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], **LABELS)
+    model = ResNetForImageClassification(config).eval()
+    fitted = golden_filter("osr", "logits")
+    images = {"pixel_values": torch.rand(3, 3, 32, 32)}
+    expected = fitted.apply(logits_of(model, images).numpy())
+    result = logits_of(remove_labels(model, fitted), images).softmax(-1)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
+
+
+def test_a_filter_may_number_the_labels():
+    rows = GOLDEN["logits"]
+    fitted = LabelRemover(remove=[2, 3], input="logits", method="mask").fit(rows).filter_
+    filtered = remove_labels(tiny_bert(), fitted)
+    assert filtered.config.id2label[2] == "deer"
+
+
+def test_what_does_not_fit_is_refused_in_one_sentence(bert):
+    fitted = golden_filter("mask", "logits")
+    for kind in ("multi_label_classification", "regression"):
+        with pytest.raises(UnlabelError, match=f"The model's problem_type is '{kind}': only"):
+            remove_labels(tiny_bert(problem_type=kind), fitted)
+    other = dict(LABELS["id2label"]) | {4: "elk", 5: "wolf"}
+    with pytest.raises(UnlabelError, match=r"^Label 4 is 'elk' in the model's .* and 'deer' in"):
+        remove_labels(tiny_bert(id2label=other), fitted)
+    with pytest.raises(UnlabelError, match="The model has 3 labels and the filter is for 10"):
+        remove_labels(tiny_bert(id2label={0: "a", 1: "b", 2: "c"}), fitted)
+    lonely = LabelRemover(keep=["cat"], classes=CLASSES, input="logits", method="mask")
+    with pytest.raises(UnlabelError, match="Only 'cat' would remain"):
+        remove_labels(bert, lonely.fit(GOLDEN["logits"]).filter_)
+
+
+WITHOUT_TRANSFORMERS = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name == "transformers":
+            raise ModuleNotFoundError("No module named 'transformers'", name=name)
+
+sys.meta_path.insert(0, Hidden())
+import unlabel.huggingface
+"""
+
+
+def test_without_transformers_the_import_names_the_extra():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TRANSFORMERS], capture_output=True, text=True
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: unlabel.huggingface needs transformers: "
+        "pip install 'unlabel[huggingface]'."
+    )

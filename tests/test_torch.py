@@ -1,0 +1,333 @@
+# ruff: noqa: E402  (what may be missing is looked for first)
+import io
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+torch = pytest.importorskip("torch")
+
+from golden_faces import (
+    DTYPES,
+    GOLDEN,
+    INPUTS,
+    METHODS,
+    TOLERANCE,
+    golden_case,
+    golden_filter,
+)
+from torchvision_cpu import HAS_TORCHVISION
+from unlabel import LabelRemover, UnlabelError
+from unlabel.torch import FilterModule, remove_labels
+
+BFLOAT16_TOLERANCE = 4e-3  # it has 8 bits: half a unit in the last place of 1 is 2e-3
+EVERY_CASE = [(method, input) for method in METHODS for input in INPUTS]
+
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="inductor needs a C++ compiler"
+)
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+# What PyTorch's own compiler and exporter deprecate in PyTorch.
+torchs_own_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+
+
+def assert_golden(module, method, input, dtype, device="cpu"):
+    rows, expected = golden_case(method, input, dtype)
+    result = module(torch.tensor(rows, device=device))
+    assert result.dtype == getattr(torch, dtype)
+    assert_close(result, expected, TOLERANCE[dtype])
+
+
+def assert_close(result, expected, tolerance):
+    result = result.detach().double().cpu().numpy()
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
+
+
+def cifar100_filter(cifar100, input):
+    """A chain of 60 labels, and rows for it."""
+    logits, labels = cifar100
+    rows = logits if input == "logits" else softmax(logits, axis=1)
+    removed = np.random.default_rng(0).permutation(100)[:60].tolist()
+    return LabelRemover(remove=removed, input=input).fit(rows, labels).filter_, rows
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("method", "input"), EVERY_CASE)
+def test_eager_reproduces_the_golden_file(method, input, dtype):
+    assert_golden(FilterModule(golden_filter(method, input)), method, input, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("method", "input"), EVERY_CASE)
+def test_log_probabilities_are_the_logarithms_of_the_golden_file(method, input, dtype):
+    module = FilterModule(golden_filter(method, input), output="log_probabilities")
+    rows, expected = golden_case(method, input, dtype)
+    logs = module(torch.tensor(rows))
+    assert logs.isfinite().all()
+    assert_close(logs.double().exp(), expected, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize(("method", "input"), EVERY_CASE)
+def test_bfloat16_is_close_to_the_golden_file(method, input):
+    rows = torch.tensor(GOLDEN[input]).bfloat16()
+    result = FilterModule(golden_filter(method, input))(rows)
+    assert result.dtype == torch.bfloat16
+    assert_close(result, golden_case(method, input, "float64")[1], BFLOAT16_TOLERANCE)
+
+
+@torchs_own_warnings
+@pytest.mark.parametrize(("method", "input"), EVERY_CASE)
+def test_the_whole_module_is_one_graph(method, input):
+    traced = torch.compile(
+        FilterModule(golden_filter(method, input)), fullgraph=True, backend="aot_eager"
+    )
+    assert_golden(traced, method, input, "float64")
+
+
+@needs_compiler
+@torchs_own_warnings
+@pytest.mark.parametrize(
+    ("method", "input", "dtype"),
+    [("calibrated", "logits", "float64"), ("osr", "probabilities", "float32")],
+)
+def test_compiled_reproduces_the_golden_file(method, input, dtype):
+    compiled = torch.compile(FilterModule(golden_filter(method, input)), fullgraph=True)
+    with torch.no_grad():
+        assert_golden(compiled, method, input, dtype)
+
+
+@torchs_own_warnings
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("method", "input"), [("calibrated", "logits"), ("osr", "probabilities"), ("mask", "logits")]
+)
+def test_exported_reproduces_the_golden_file_for_any_batch(method, input, dtype):
+    example = torch.tensor(golden_case(method, input, dtype)[0][:5])
+    exported = torch.export.export(
+        FilterModule(golden_filter(method, input)),
+        (example,),
+        dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+    )
+    content = io.BytesIO()
+    torch.export.save(exported, content)
+    content.seek(0)
+    assert_golden(torch.export.load(content).module(), method, input, dtype)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-12)])
+@pytest.mark.parametrize("input", INPUTS)
+def test_a_chain_of_60_labels_equals_numpy(cifar100, input, dtype, tolerance):
+    fitted, rows = cifar100_filter(cifar100, input)
+    rows = rows.astype(dtype)
+    result = FilterModule(fitted)(torch.tensor(rows))
+    assert_close(result, fitted.apply(rows), tolerance)
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_huge_logits_equal_numpy_and_have_finite_gradients(cifar100, dtype, scale):
+    fitted, _ = cifar100_filter(cifar100, "logits")
+    rows = np.random.default_rng(1).uniform(-scale, scale, (50, 100)).astype(dtype)
+    given = torch.tensor(rows, requires_grad=True)
+    logs = FilterModule(fitted, output="log_probabilities")(given)
+    assert logs.isfinite().all()
+    assert_close(logs.exp(), fitted.apply(rows), TOLERANCE[dtype])
+    logs.sum().backward()
+    assert given.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("method", METHODS)
+def test_labels_masked_by_minus_infinity_equal_numpy(method, dtype):
+    rows = golden_case(method, "logits", dtype)[0][:8].copy()
+    rows[0, 0] = rows[1, 1] = -np.inf
+    rows[2, GOLDEN["removed"]] = -np.inf
+    rows[3, np.setdiff1d(np.arange(10), GOLDEN["removed"])] = -np.inf
+    rows[4, np.setdiff1d(np.arange(10), GOLDEN["removed"][:1])] = -np.inf
+    fitted = golden_filter(method, "logits")
+    result = FilterModule(fitted)(torch.tensor(rows))
+    assert_close(result, fitted.apply(rows), TOLERANCE[dtype])
+
+
+def test_log_probabilities_keep_what_underflows_in_probabilities():
+    fitted = golden_filter("mask", "logits")
+    rows = torch.tensor(GOLDEN["logits"] * 100, dtype=torch.float32)
+    logs = FilterModule(fitted, output="log_probabilities")(rows)
+    assert logs.min() < -500
+    expected = log_softmax(rows.double().numpy()[:, fitted.retained_columns], axis=1)
+    np.testing.assert_allclose(logs, expected, rtol=1e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("output", ["probabilities", "log_probabilities"])
+@pytest.mark.parametrize(("method", "input"), EVERY_CASE)
+def test_gradients_are_those_of_finite_differences(method, input, output):
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(3, 10)) if input == "logits" else rng.dirichlet(np.ones(10), 3)
+    given = torch.tensor(rows, requires_grad=True)
+    module = FilterModule(golden_filter(method, input), output=output)
+    assert torch.autograd.gradcheck(module, given)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("output", ["probabilities", "log_probabilities"])
+@pytest.mark.parametrize(("method", "input"), EVERY_CASE)
+def test_gradients_of_saturated_rows_are_finite(method, input, output, dtype):
+    one_hot = np.eye(10)
+    rows = np.vstack([GOLDEN[input], 90 * one_hot if input == "logits" else one_hot])
+    given = torch.tensor(rows, dtype=getattr(torch, dtype), requires_grad=True)
+    result = FilterModule(golden_filter(method, input), output=output)(given)
+    (result * torch.arange(7)).sum().backward()
+    assert given.grad.isfinite().all()
+
+
+def test_gradients_reach_the_weights_of_a_model():
+    model = torch.nn.Linear(4, 10)
+    filtered = remove_labels(model, golden_filter("osr", "logits"), output="log_probabilities")
+    torch.nn.functional.nll_loss(filtered(torch.ones(2, 4)), torch.tensor([0, 6])).backward()
+    assert model.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("shape", [(10,), (0, 10), (2, 3, 10), (2, 1, 3, 10)])
+def test_any_leading_dimensions_may_come(shape):
+    fitted = golden_filter("calibrated", "logits")
+    rows = torch.tensor(np.random.default_rng(3).normal(size=shape))
+    result = FilterModule(fitted)(rows)
+    assert result.shape == (*shape[:-1], 7)
+    assert_close(result.reshape(-1, 7), fitted.apply(rows.reshape(-1, 10).numpy()), 1e-12)
+
+
+def test_a_filter_that_removes_nothing_is_the_softmax():
+    fitted = LabelRemover(remove=[], input="logits", method="mask").fit([[0.0, 2.0]]).filter_
+    for same in (fitted, replace(fitted, method="osr")):
+        result = FilterModule(same)(torch.tensor([[0.0, 1.0]]))
+        assert_close(result, [[0.26894142, 0.73105858]], 1e-6)
+
+
+def test_autocast_changes_neither_the_numbers_nor_the_dtype():
+    rows, expected = golden_case("osr", "logits", "float32")
+    module = FilterModule(golden_filter("osr", "logits"))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        result = module(torch.tensor(rows))
+    assert result.dtype == torch.float32
+    assert_close(result, expected, TOLERANCE["float32"])
+
+
+def test_the_state_dict_carries_the_filter():
+    rows = torch.tensor(GOLDEN["probabilities"])
+    fitted = golden_filter("calibrated", "probabilities")
+    module = FilterModule(fitted)
+    other = FilterModule(replace(fitted, means=fitted.shares, temperature=3.0))
+    assert not torch.equal(other(rows), module(rows))
+    other.load_state_dict(module.state_dict())
+    assert torch.equal(other(rows), module(rows))
+
+
+def test_the_buffers_are_never_coarser_than_float32():
+    module = FilterModule(golden_filter("calibrated", "logits"))
+    state = module.state_dict()
+    for coarse in (module.half(), module.bfloat16(), module.to(torch.float16)):
+        assert all(torch.equal(state[name], now) for name, now in coarse.state_dict().items())
+    assert module.float().shares.dtype == torch.float32
+    assert_golden(module, "calibrated", "logits", "float32")
+    assert module.to(torch.float64).shares.dtype == torch.float64
+    assert module.to("meta").shares.is_meta
+
+
+@pytest.mark.skipif(not HAS_TORCHVISION, reason="torchvision is not installed")
+def test_a_resnet18_loses_labels():
+    from torchvision.models import resnet18
+
+    model = resnet18(num_classes=10).eval()
+    fitted = golden_filter("osr", "logits")
+    filtered = remove_labels(model, fitted)
+    images = torch.rand(2, 3, 64, 64)
+    with torch.no_grad():
+        assert_close(filtered(images), fitted.apply(model(images).numpy()), 1e-6)
+        halved = filtered.bfloat16()(images.bfloat16())
+    assert halved.dtype == torch.bfloat16
+    assert not filtered.training
+
+
+def test_a_wrapped_model_is_called_as_before():
+    class TwoInputs(torch.nn.Module):
+        def forward(self, left, *, right):
+            return left + right
+
+    rows = torch.tensor(GOLDEN["logits"])
+    filtered = remove_labels(TwoInputs(), golden_filter("osr", "probabilities"), "logits")
+    expected = golden_case("osr", "logits", "float64")[1]
+    assert_close(filtered(rows / 2, right=rows / 2), expected, 1e-12)
+
+
+def test_rows_that_are_no_probabilities_come_out_as_nan():
+    rows = np.full((4, 10), 0.1)
+    rows[1] = GOLDEN["logits"][0]
+    rows[2, 0] = np.nan
+    rows[3] = 0.2
+    result = FilterModule(golden_filter("osr", "probabilities"))(torch.tensor(rows))
+    assert result.isnan().all(dim=1).tolist() == [False, True, True, True]
+
+
+def test_what_cannot_work_is_refused_in_one_sentence():
+    fitted = golden_filter("osr", "logits")
+    literal = replace(fitted, method="literal")
+    with pytest.raises(UnlabelError, match="'literal' is for audit and has no PyTorch form"):
+        FilterModule(literal)
+    with pytest.raises(UnlabelError, match="input='scores' is not known"):
+        FilterModule(fitted, "scores")
+    with pytest.raises(UnlabelError, match="output='logits' is not known"):
+        FilterModule(fitted, output="logits")
+    module = FilterModule(fitted)
+    for shape in ((2, 9), ()):
+        with pytest.raises(UnlabelError, match="and the filter 10 labels"):
+            module(torch.zeros(shape))
+    with pytest.raises(UnlabelError, match=r"given torch.int64: give one tensor of floats"):
+        module(torch.zeros(2, 10, dtype=torch.int64))
+    with pytest.raises(UnlabelError, match="given tuple: give one tensor of floats"):
+        module((torch.zeros(2, 10),))
+
+
+@needs_cuda
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("method", "input"), EVERY_CASE)
+def test_cuda_reproduces_the_golden_file_without_waiting_for_the_device(method, input, dtype):
+    module = FilterModule(golden_filter(method, input)).cuda()
+    rows = torch.tensor(golden_case(method, input, dtype)[0], device="cuda", requires_grad=True)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        module(rows).sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert_golden(module, method, input, dtype, "cuda")
+
+
+@needs_cuda
+@torchs_own_warnings
+def test_compiled_for_cuda_reproduces_the_golden_file():
+    compiled = torch.compile(FilterModule(golden_filter("calibrated", "logits")), fullgraph=True)
+    assert_golden(compiled.cuda(), "calibrated", "logits", "float64", "cuda")
+
+
+WITHOUT_PYTORCH = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name=name)
+
+sys.meta_path.insert(0, Hidden())
+import unlabel.torch
+"""
+
+
+def test_without_pytorch_the_import_names_the_extra():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PYTORCH], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: unlabel.torch needs PyTorch: pip install 'unlabel[torch]'."
+    )
