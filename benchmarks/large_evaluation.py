@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+
 from workload import confidences, machine, run_measured
 
 LABELS = [f"label-{i}" for i in range(100)]

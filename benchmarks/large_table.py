@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+
 from workload import confidences, machine, run_measured
 
 LABELS = [f"label-{i}" for i in range(10)]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
@@ -117,8 +118,9 @@ def _told(path: Path) -> Iterator[None]:
             yield
     except UnlabelError as error:
         raise UnlabelError(f"{path}: {error}") from None
-    except PySparkException as error:
-        why = str(error).split("\n")[0].rstrip(".")
+    except (PySparkException, Py4JJavaError) as error:
+        causes = re.findall(r"^Caused by: [\w.$]+: (.+)", str(error), re.MULTILINE)
+        why = (causes or str(error).splitlines())[-1 if causes else 0].rstrip(".")
         raise UnlabelError(f"{path} could not be filtered by Spark: {why}.") from None
 
 

@@ -74,7 +74,7 @@ def find_columns(
 
 
 def _default_columns(schema: StructType, classes: Sequence[Label] | None) -> str | list[str]:
-    arrays = [field.name for field in schema if _is_array_of_numbers(field.dataType)]
+    arrays = [str(field.name) for field in schema if _is_array_of_numbers(field.dataType)]
     named = [str(label) for label in classes or () if str(label) in schema.names]
     if not named and len(arrays) == 1:
         return arrays[0]
