@@ -13,7 +13,7 @@ demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The core alone, with nothing installed but what it runs on.
 test-core: .venv-core/.core

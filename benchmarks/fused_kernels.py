@@ -1,10 +1,11 @@
-"""Probability rows filtered on a GPU by fused Triton kernels, at the speed of memory.
+"""Probability rows filtered on a GPU by fused Triton kernels: a trial, measured by gpu.py.
 
 The same arithmetic as `unlabel.osr`, in float32. With few removed labels one kernel reads
 a row once and writes it once. With many, two matrix products stand around a kernel that
 follows each row's mixture weights.
 """
 
+# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 from typing import Any
@@ -82,7 +83,9 @@ def _few_kernel(
         total = (1.0 - rho) + to_share
         scale = (1.0 - rho) / (total * left)
         own = kept * scale
-        weights = tl.where(step[None, :] == s, (to_share / total)[:, None], weights * scale[:, None])
+        weights = tl.where(
+            step[None, :] == s, (to_share / total)[:, None], weights * scale[:, None]
+        )
 
     # The inverse of a subnormal sum would not be finite.
     lift = tl.where(kept_sum < NOTHING, LIFT, 1.0)

@@ -1,4 +1,4 @@
-"""The filter on a GPU, beside a copy of the rows and torch's own mask-and-renormalise.
+"""The fused kernels on a GPU, beside a copy of the rows and torch's own mask-and-renormalise.
 
     python benchmarks/gpu.py [RESULTS.json]
 
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from fused_kernels import FusedArrays, fused_apply
 from unlabel.fitting import fit_filter
-from unlabel.torch import FilterModule
 
 REPEATS = 50
 DEVICE = torch.device("cuda")
-# rows, labels, removed; and what the issue at hand asks for
+# rows, labels, removed labels
 WORK: tuple[tuple[int, int, int], ...] = (
     (4_000_000, 100, 1),
     (4_000_000, 100, 4),
@@ -69,12 +69,12 @@ def measure(n_rows: int, n: int, k: int) -> dict[str, Any]:
         truth[wanted].cpu().numpy(),
         remove=removed,
     )
-    module = FilterModule(fitted).to(DEVICE)
+    arrays = FusedArrays(fitted.chain, DEVICE)
     rows, _ = confidences(n_rows, n, seed=2)
     with torch.no_grad():
         some = rows[:2000]
         exact = fitted.apply(some.double().cpu().numpy())
-        error = float(np.abs(module(some).cpu().numpy() - exact).max())
+        error = float(np.abs(fused_apply(some, arrays).cpu().numpy() - exact).max())
         keep = torch.tensor(fitted.retained_columns, device=DEVICE)
         copy = milliseconds(partial(torch.empty_like(rows).copy_, rows))
 
@@ -83,7 +83,7 @@ def measure(n_rows: int, n: int, k: int) -> dict[str, Any]:
             return kept / kept.sum(1, keepdim=True)
 
         mask = milliseconds(one_liner)
-        filtered = milliseconds(lambda: module(rows))
+        filtered = milliseconds(lambda: fused_apply(rows, arrays))
     bandwidth = 2 * rows.nbytes / min(copy)
     moved = (rows.numel() + n_rows * (n - k)) * rows.itemsize
     return {

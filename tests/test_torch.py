@@ -83,7 +83,7 @@ def test_bfloat16_is_close_to_the_golden_file(method, input):
 @pytest.mark.parametrize(("method", "input"), EVERY_CASE)
 def test_the_whole_module_is_one_graph(method, input):
     traced = torch.compile(
-        FilterModule(golden_filter(method, input)), fullgraph=True, backend="aot_eager"
+        FilterModule(golden_filter(method, input)), fullgraph=True, backend="eager"
     )
     assert_golden(traced, method, input, "float64")
 
@@ -261,6 +261,16 @@ def test_a_wrapped_model_is_called_as_before():
     filtered = remove_labels(TwoInputs(), golden_filter("osr", "probabilities"), "logits")
     expected = golden_case("osr", "logits", "float64")[1]
     assert_close(filtered(rows / 2, right=rows / 2), expected, 1e-12)
+
+
+@torchs_own_warnings
+def test_a_wrapped_model_can_be_exported_for_any_batch():
+    model = torch.nn.Linear(4, 10)
+    filtered = remove_labels(model, golden_filter("osr", "logits"))
+    batch = {0: torch.export.Dim.DYNAMIC}
+    exported = torch.export.export(filtered, (torch.ones(2, 4),), dynamic_shapes=((batch,),))
+    images = torch.rand(5, 4)
+    assert torch.allclose(exported.module()(images), filtered(images))
 
 
 def test_rows_that_are_no_probabilities_come_out_as_nan():
