@@ -30,9 +30,9 @@ EVERY_CASE = [(method, input) for method in METHODS for input in INPUTS]
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") or shutil.which("clang++")), reason="inductor needs a C++ compiler"
 )
+# PyTorch's compiler itself does what PyTorch deprecates.
+compilers_own_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-# What PyTorch's own compiler and exporter deprecate in PyTorch.
-torchs_own_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 
 
 def assert_golden(module, method, input, dtype, device="cpu"):
@@ -79,7 +79,7 @@ def test_bfloat16_is_close_to_the_golden_file(method, input):
     assert_close(result, golden_case(method, input, "float64")[1], BFLOAT16_TOLERANCE)
 
 
-@torchs_own_warnings
+@compilers_own_warnings
 @pytest.mark.parametrize(("method", "input"), EVERY_CASE)
 def test_the_whole_module_is_one_graph(method, input):
     traced = torch.compile(
@@ -89,7 +89,7 @@ def test_the_whole_module_is_one_graph(method, input):
 
 
 @needs_compiler
-@torchs_own_warnings
+@compilers_own_warnings
 @pytest.mark.parametrize(
     ("method", "input", "dtype"),
     [("calibrated", "logits", "float64"), ("osr", "probabilities", "float32")],
@@ -100,7 +100,7 @@ def test_compiled_reproduces_the_golden_file(method, input, dtype):
         assert_golden(compiled, method, input, dtype)
 
 
-@torchs_own_warnings
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")  # torch 2.11 loading
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("method", "input"), [("calibrated", "logits"), ("osr", "probabilities"), ("mask", "logits")]
@@ -263,7 +263,6 @@ def test_a_wrapped_model_is_called_as_before():
     assert_close(filtered(rows / 2, right=rows / 2), expected, 1e-12)
 
 
-@torchs_own_warnings
 def test_a_wrapped_model_can_be_exported_for_any_batch():
     model = torch.nn.Linear(4, 10)
     filtered = remove_labels(model, golden_filter("osr", "logits"))
@@ -317,7 +316,8 @@ def test_cuda_reproduces_the_golden_file_without_waiting_for_the_device(method, 
 
 
 @needs_cuda
-@torchs_own_warnings
+@compilers_own_warnings
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")  # its advice on speed
 def test_compiled_for_cuda_reproduces_the_golden_file():
     compiled = torch.compile(FilterModule(golden_filter("calibrated", "logits")), fullgraph=True)
     assert_golden(compiled.cuda(), "calibrated", "logits", "float64", "cuda")
