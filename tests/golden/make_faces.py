@@ -48,8 +48,14 @@ def main():
     two[0, [0, 5]] = 0.25, 0.75
     rows = {
         "probabilities": np.vstack(
-            [softmax(logits[:60]), np.eye(10)[REMOVED], np.eye(10)[[1]], two, saturated]
-            + [np.full((1, 10), 0.1)]
+            [
+                softmax(logits[:60]),
+                np.eye(10)[REMOVED],
+                np.eye(10)[[1]],
+                two,
+                saturated,
+                np.full((1, 10), 0.1),
+            ]
         ),
         "logits": np.vstack(
             [logits[:60], 40 * np.eye(10)[REMOVED], np.zeros((1, 10)), -20 * np.eye(10)[[1]]]
