@@ -29,7 +29,7 @@ def render(summary: Summary) -> str:
     str
         An HTML document, to be written as UTF-8. The same summary gives the same text.
     """
-    return (
+    page: str = (
         _environment()
         .get_template("page.html.j2")
         .render(
@@ -43,6 +43,7 @@ def render(summary: Summary) -> str:
             distances=plots.distances(summary),
         )
     )
+    return page
 
 
 @cache
