@@ -21,15 +21,9 @@ import torch
 from onnx import helper
 
 from unlabel import OutputFilter
+from unlabel.bench.torchvision_cpu import resnet18
 from unlabel.fitting import fit_filter
 from unlabel.onnx import graft
-
-# torchvision registers fakes of these, and a build without compiled operators has none.
-for _name in ("nms", "qnms"):
-    if not hasattr(torch.ops.torchvision, _name):
-        _signature = "(Tensor boxes, Tensor scores, float threshold) -> Tensor"
-        torch.library.define(f"torchvision::{_name}", _signature)
-from torchvision.models import resnet18  # noqa: E402
 
 REPEATS = 3
 ROUNDS = {1: 60, 16: 12}  # by the size of the batch
