@@ -1,0 +1,76 @@
+"""The commands of `unlabel bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unlabel.validation import UnlabelError
+
+app = typer.Typer(
+    help="Run the paper's experiments and print its tables beside ours.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+
+@app.command()
+def run(
+    suite: Annotated[
+        str, typer.Option(metavar="paper|quick", help="quick takes a minute on a laptop.")
+    ] = "quick",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SET/ARCHITECTURE/F", help="Cells such as cifar10/resnet18/F2; repeat it."
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, or a device of PyTorch's.")] = "auto",
+    data: Annotated[
+        Path | None, typer.Option(help="The folder of image sets; quick needs none.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="torchvision's ImageNet weights, the file or its folder.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder of results.")] = Path("results"),
+    stop_after: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Start nothing that is likely to end later."),
+    ] = None,
+) -> None:
+    """Train, retrain and run every method, one cell at a time.
+
+    What is done already is not done again: a run that was stopped goes on where it was.
+    """
+    try:
+        from unlabel.bench.runner import report_failures, run_suite
+    except ModuleNotFoundError as error:
+        raise UnlabelError(
+            f"The benchmark needs {error.name}: pip install 'unlabel[bench]'."
+        ) from error
+    failures = run_suite(
+        suite,
+        out=out,
+        only=only or [],
+        device=device,
+        data=data,
+        weights=weights,
+        stop_after=stop_after,
+    )
+    raise typer.Exit(report_failures(failures))
+
+
+@app.command()
+def tables(
+    results: Annotated[Path, typer.Argument(help="What `unlabel bench run --out` wrote.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for the tables; that of the results if not given."),
+    ] = None,
+) -> None:
+    """Print every table of the paper beside ours; write Markdown, CSV and a page with plots."""
+    from unlabel.bench.tables import write_tables
+
+    typer.echo(write_tables(results, out or results))

@@ -1,0 +1,17 @@
+"""The methods that are compared, one a file. Each takes a task and gives an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from unlabel.bench.methods import linear_filtration, mask, nhle_cwm, osr, retrain, unsir
+from unlabel.bench.task import Outcome, Task
+
+RUN: dict[str, Callable[[Task], Outcome]] = {
+    "osr": osr.run,
+    "mask": mask.run,
+    "linear_filtration": linear_filtration.run,
+    "unsir": unsir.run,
+    "nhle_cwm": nhle_cwm.run,
+    "retrain": retrain.run,
+}

@@ -1,0 +1,83 @@
+"""NHLE-CWM (Wang et al., Scientific Reports 2026, doi 10.1038/s41598-026-40379-9).
+
+A reconstruction: the full text was not available. Negative-hot labels say what an image is
+not: -1 at the label to forget, 0 elsewhere, under cross-entropy. That is an ascent on an
+unbounded loss, so the gradient's norm is clipped. The class weight mask then sets the
+forgotten labels' rows of the last layer to 0.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (its name everywhere)
+from scipy.special import softmax
+from torch import Tensor, nn
+
+from unlabel.bench.cells import Labels
+from unlabel.bench.models import head
+from unlabel.bench.suites import Nhle
+from unlabel.bench.task import Outcome, Task
+from unlabel.bench.training import Images, as_input, descend, generator, logits_of, timed
+
+MANY = 20
+
+
+def run(task: Task) -> Outcome:
+    """Fine-tune the base model away from some forgotten images, then mask its last layer.
+
+    The result keeps an output for every label, 0 for forgotten ones. A logit of 0 is not minus
+    infinity: it can still be the largest. Seconds: `finetune`, `masking`.
+    """
+    settings, device = task.study.nhle, task.device
+    model = copy.deepcopy(task.base.model)
+    images = task.train_images.some_of_each(task.removed, settings.images_a_class, task.seed)
+    epochs = settings.epochs_of_many if len(task.removed) > MANY else settings.epochs
+    seconds: dict[str, float] = {}
+    with timed(seconds, "finetune", device):
+        finetune(model, images, epochs, settings, generator(task.seed, device))
+    with timed(seconds, "masking", device):
+        mask_head(model, task.removed)
+    logits = logits_of(model, task.test_images)
+    return Outcome(
+        confidences={"nhle_cwm": softmax(logits, axis=1)},
+        seconds=seconds,
+        config=asdict(settings) | {"epochs_run": epochs, "images": len(images)},
+        logits={"nhle_cwm": logits},
+    )
+
+
+def finetune(
+    model: nn.Module, images: Images, epochs: int, settings: Nhle, random: torch.Generator
+) -> None:
+    """Lower the log-probability of the true label, which negative-hot labels amount to.
+
+    Batch norm keeps its statistics: those of forgotten images alone would ruin the model.
+    """
+
+    def loss(rows: Tensor) -> Tensor:
+        logits = model(as_input(images.pixels[rows]))
+        return -F.cross_entropy(logits, images.labels[rows])
+
+    model.eval()
+    descend(
+        model,
+        loss,
+        len(images),
+        random,
+        batch=settings.batch,
+        rate=settings.rate,
+        momentum=settings.momentum,
+        epochs=epochs,
+        clip=settings.clip,
+    )
+
+
+def mask_head(model: nn.Module, removed: Labels) -> None:
+    """Set the rows of removed labels in the last layer's weight and bias to 0."""
+    layer = head(model)
+    with torch.no_grad():
+        layer.weight[list(removed)] = 0
+        layer.bias[list(removed)] = 0

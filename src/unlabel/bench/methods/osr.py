@@ -1,0 +1,46 @@
+"""OSR, output space redistribution, which is what this package does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unlabel.bench.task import Outcome, Task
+from unlabel.bench.training import timed
+from unlabel.fitting import fit_filter
+
+ROWS_A_LABEL = 500
+
+
+def run(task: Task) -> Outcome:
+    """Fit a filter on the base model's logits and apply it to all test rows.
+
+    The reference rows are the first `ROWS_A_LABEL` training images of each removed label, fewer
+    where there are fewer. Seconds: `projection`, which is fitting the filter, and
+    `redistribution`, which is applying it.
+    """
+    labels = task.base.train_labels
+    reference = np.concatenate(
+        [np.flatnonzero(labels == label)[:ROWS_A_LABEL] for label in task.removed]
+    )
+    rows, test = task.base.train_logits[reference], task.base.test_logits
+    seconds: dict[str, float] = {}
+    with timed(seconds, "projection", task.device):
+        fitted = fit_filter(
+            rows,
+            labels[reference],
+            classes=range(task.classes),
+            remove=task.removed,
+            input="logits",
+        )
+    with timed(seconds, "redistribution", task.device):
+        confidences = fitted.apply(test)
+    return Outcome(
+        confidences={"osr": confidences},
+        seconds=seconds,
+        config={
+            "input": "logits",
+            "reference": "training images",
+            "rows_a_label_at_most": ROWS_A_LABEL,
+        },
+        filter=fitted,
+    )

@@ -1,0 +1,62 @@
+"""Progress on the error stream: a bar on a terminal, a line a step everywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+WIDTH = 30
+SECONDS_BETWEEN = 0.1
+
+
+class Bar:
+    """A bar over steps of different weight, with the time left."""
+
+    def __init__(self, total: float) -> None:
+        self.total = max(total, 1e-9)
+        self.done = 0.0
+        self.started = time.monotonic()
+        self._drawn = -1.0
+        self._terminal = sys.stderr.isatty()
+
+    @contextmanager
+    def step(self, text: str, weight: float) -> Iterator[Callable[[float], None]]:
+        """Show a step, and give what is to be told which part of it is done."""
+
+        def tell(part: float) -> None:
+            self._draw(text, self.done + weight * part)
+
+        tell(0.0)
+        try:
+            yield tell
+        finally:
+            self.done += weight
+
+    def say(self, line: str) -> None:
+        """Leave a line that stays."""
+        self.clear()
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
+        self._drawn = -1.0
+
+    def _draw(self, text: str, done: float) -> None:
+        spent = time.monotonic() - self.started
+        if not self._terminal or 0 <= spent - self._drawn < SECONDS_BETWEEN:
+            return
+        self._drawn = spent
+        part = min(1.0, done / self.total)
+        left = f", {_duration(spent / part - spent)} left" if part > 0.01 else ""
+        full = "█" * round(part * WIDTH)
+        bar = f"\r\x1b[K{full:░<{WIDTH}} {part:4.0%}{left}  {text}"
+        print(bar, end="", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"

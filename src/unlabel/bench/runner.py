@@ -1,0 +1,161 @@
+"""Runs the cells of a suite, piece by piece, and stores each piece when it is done.
+
+A piece is one method on one cell. What is stored is not run again, so a run that was killed
+goes on where it was; a piece that fails is reported and does not stop the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from unlabel.bench.cells import FORGET_SETS, Cell, select
+from unlabel.bench.methods import RUN
+from unlabel.bench.progress import Bar
+from unlabel.bench.record import keep, note_failure
+from unlabel.bench.store import read_facts
+from unlabel.bench.suites import SUITES, Study
+from unlabel.bench.training import Progress
+from unlabel.bench.workshop import Workshop
+from unlabel.validation import UnlabelError, choice
+
+Failures = dict[str, list[str]]
+TRAININGS = ("base", "retrain")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One method on one cell."""
+
+    study: Study
+    cell: Cell
+    method: str
+
+    @property
+    def weight(self) -> float:
+        """How long it takes, roughly, as a part of training the base model."""
+        if self.method in TRAININGS:
+            classes = 10 if len(FORGET_SETS[self.cell.set][-1]) < 10 else 100
+            return 1 - len(self.cell.removed) / classes
+        return 0.2 if self.method == "unsir" else 0.02
+
+    def __str__(self) -> str:
+        return f"{self.cell} {self.method}"
+
+
+def run_suite(
+    suite: str,
+    *,
+    out: Path,
+    only: Sequence[str] = (),
+    device: str = "auto",
+    data: Path | None = None,
+    weights: Path | None = None,
+    stop_after: float | None = None,
+) -> Failures:
+    """Run what is not yet done of a suite.
+
+    Parameters
+    ----------
+    suite : {"paper", "quick"}
+    out : path
+        The folder of results.
+    only : sequence of str
+        Cells to choose, such as "cifar10/resnet18/F2"; all where there are none.
+    device : str
+        A device of PyTorch's; "auto" is the GPU where there is one.
+    data : path, optional
+        The folder of image sets, which the suite `quick` does not need.
+    weights : path, optional
+        torchvision's file of ImageNet weights, or the folder it lies in.
+    stop_after : float, optional
+        Start nothing that is likely to end later than this many seconds from now.
+
+    Returns
+    -------
+    dict
+        What went wrong, each with the pieces it went wrong for.
+    """
+    choice(suite, tuple(SUITES), "suite")
+    if data is not None and not data.is_dir():
+        raise UnlabelError(f"{data} is no folder: give the one that holds the image sets.")
+    workshop = Workshop(out, data or Path(), weights, _device(device))
+    return run_pieces(pieces_left(SUITES[suite], out, only), workshop, stop_after)
+
+
+def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -> list[Piece]:
+    """What is not yet done of some studies, in order."""
+    study_of = {cell: study for study in studies for cell in study.cells()}
+    left = []
+    for cell in select(study_of, only):
+        study = study_of[cell]
+        done = (read_facts(out, cell) or {"methods": ()})["methods"]
+        left += [Piece(study, cell, of) for of in study.methods(cell) if of not in done]
+    return left
+
+
+def run_pieces(
+    pieces: Sequence[Piece], workshop: Workshop, stop_after: float | None = None
+) -> Failures:
+    """Do pieces of work one after another, and give what went wrong with which of them."""
+    bar = Bar(sum(piece.weight for piece in pieces))
+    failures: Failures = {}
+    pace: dict[tuple[Study, str], float] = {}  # seconds for a piece of weight 1
+    for number, piece in enumerate(pieces):
+        kind = piece.study, "training" if piece.method in TRAININGS else piece.method
+        started = time.monotonic()
+        ends = started - bar.started + pace.get(kind, 0.0) * piece.weight
+        if stop_after is not None and ends > stop_after:
+            bar.say(f"Stopped for want of time, with {len(pieces) - number} pieces left.")
+            break
+        try:
+            with bar.step(str(piece), piece.weight) as tell:
+                figures = _do(piece, workshop, tell)
+        except Exception as error:  # whatever it is, the rest can still be run
+            is_ours = isinstance(error, UnlabelError)
+            why = str(error) if is_ours else f"{type(error).__name__}: {error}"
+            failures.setdefault(why, []).append(str(piece))
+            note_failure(workshop.out, piece.cell, piece.method, why)
+            bar.say(f"{piece}: failed")
+        else:
+            seconds = time.monotonic() - started
+            pace[kind] = max(pace.get(kind, 0.0), seconds / piece.weight)
+            bar.say(f"{piece}: {figures}, {seconds:.1f} s")
+    bar.clear()
+    return failures
+
+
+def report_failures(failures: Failures) -> int:
+    """Say what went wrong, and give the exit code."""
+    for why, pieces in failures.items():
+        print(f"Failed: {', '.join(pieces)}: {why}", file=sys.stderr)  # noqa: T201
+    return 1 if failures else 0
+
+
+def _do(piece: Piece, workshop: Workshop, tell: Progress) -> str:
+    """Do a piece of work, store what comes of it, and say how good it is."""
+    study, cell, method = piece.study, piece.cell, piece.method
+    if method == "base":
+        workshop.train_base(study, cell.seed, tell)
+    else:
+        task = workshop.task(study, cell, tell)
+        keep(workshop.out, cell, method, RUN[method](task), task)
+    facts = read_facts(workshop.out, cell) or {}
+    of = next(of for name, of in facts["full_precision"].items() if name.startswith(method))
+    return ", ".join(f"{key} {of[key]:.4f}" for key in ("A_R", "A_F") if of[key] is not None)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UnlabelError(f"There is no device {name!r} here: use auto, cpu or cuda.") from error
+    return device

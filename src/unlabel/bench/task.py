@@ -1,0 +1,127 @@
+"""What a method is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from unlabel.bench.cells import Labels
+from unlabel.bench.suites import Study
+from unlabel.bench.training import Float32s, Images, Progress, logits_of
+from unlabel.filter import OutputFilter
+
+Floats = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A model that has all labels, and the images it was trained and is judged on.
+
+    Its outputs are computed once: methods that work on outputs take them as given, and their
+    seconds do not include them.
+    """
+
+    model: nn.Module
+    train_images: Images
+    test_images: Images
+
+    @cached_property
+    def train_logits(self) -> Float32s:
+        """What the model says of the images it was trained on."""
+        return logits_of(self.model, self.train_images)
+
+    @cached_property
+    def test_logits(self) -> Float32s:
+        """What the model says of the images it is judged on."""
+        return logits_of(self.model, self.test_images)
+
+    @property
+    def train_labels(self) -> npt.NDArray[np.int64]:
+        """The true labels of the images it was trained on."""
+        labels: npt.NDArray[np.int64] = self.train_images.labels.cpu().numpy()
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Labels to be removed from a model.
+
+    Attributes
+    ----------
+    train_images, test_images : Images
+        On the device that does the work.
+    classes : int
+        How many labels there are, the removed ones included.
+    removed : tuple of int
+    seed : int
+    study : Study
+        The recipe and the methods' settings.
+    load_base : callable
+        Gives the base model, which no method may change.
+    build : callable
+        Gives an untrained model on the device, for a number of labels and a seed.
+    progress : callable
+        Is told which part of a long training is done.
+    """
+
+    train_images: Images
+    test_images: Images
+    classes: int
+    removed: Labels
+    seed: int
+    study: Study
+    load_base: Callable[[], Base]
+    build: Callable[[int, int], nn.Module]
+    progress: Progress = lambda part: None
+
+    @property
+    def base(self) -> Base:
+        """The base model, with its outputs."""
+        return self.load_base()
+
+    @property
+    def retained(self) -> Labels:
+        """The labels that remain, ascending."""
+        return tuple(label for label in range(self.classes) if label not in self.removed)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the work is done."""
+        return self.train_images.pixels.device
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method did.
+
+    Attributes
+    ----------
+    confidences : dict of arrays
+        Probabilities of all test rows, by the name of the method or its variant.
+    seconds : dict of float
+        Wall clock by component, with the device synchronised.
+    config : dict
+        The settings as used.
+    logits : dict of arrays
+        What is to be stored of each test row.
+    matrices : dict of arrays
+        What the base model's logits are to be multiplied with.
+    filter : OutputFilter, optional
+    condition : float, optional
+        Of linear filtration's matrix.
+    """
+
+    confidences: dict[str, Floats]
+    seconds: dict[str, float]
+    config: dict[str, Any] = field(default_factory=dict)
+    logits: dict[str, Float32s] = field(default_factory=dict)
+    matrices: dict[str, Floats] = field(default_factory=dict)
+    filter: OutputFilter | None = None
+    condition: float | None = None

@@ -1,0 +1,215 @@
+"""Training and evaluation with images that stay on the device as bytes.
+
+Batches are cut, mirrored and normalised on the device, and nothing in the loop waits for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F  # noqa: N812 (its name everywhere)
+from torch import Tensor, nn
+
+from unlabel.bench.suites import Recipe
+
+Float32s = npt.NDArray[np.float32]
+Progress = Callable[[float], None]
+
+# ImageNet's, for every set: pretrained weights ask for them, others get used to them, and no
+# image of a removed label has a part in them.
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+EVALUATION_BATCH = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images on a device, with their labels."""
+
+    pixels: Tensor  # uint8, (rows, height, width, 3)
+    labels: Tensor  # int64
+
+    @classmethod
+    def of(cls, images: Tensor, labels: Tensor, device: torch.device) -> Images:
+        """Move images of shape (rows, 3, height, width) to a device."""
+        return cls(images.to(device).permute(0, 2, 3, 1).contiguous(), labels.to(device))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def at(self, rows: Tensor) -> Images:
+        """Only some of the images."""
+        return Images(self.pixels[rows], self.labels[rows])
+
+    def some_of_each(self, labels: tuple[int, ...], n: int, seed: int) -> Images:
+        """At most `n` images of each of some labels, drawn at random."""
+        order = torch.randperm(len(self), generator=generator(seed)).to(self.labels.device)
+        of_label = [order[self.labels[order] == label][:n] for label in labels]
+        return self.at(torch.cat(of_label))
+
+
+def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator of random numbers with a seed."""
+    return torch.Generator(device).manual_seed(seed)
+
+
+def as_input(pixels: Tensor) -> Tensor:
+    """Bytes as a network's input: normalised, (rows, 3, height, width), channels last."""
+    mean, deviation = _statistics(pixels.device)
+    return ((pixels - mean) / deviation).permute(0, 3, 1, 2)
+
+
+@cache  # to copy them to the device for every batch would mean to wait for it
+def _statistics(device: torch.device) -> tuple[Tensor, Tensor]:
+    return torch.tensor(MEAN, device=device) * 255, torch.tensor(DEVIATION, device=device) * 255
+
+
+def resize_inputs(model: nn.Module, side: int) -> None:
+    """Let a model bring whatever comes in to one height and width first."""
+    model.register_forward_pre_hook(partial(_resized, side))
+
+
+def _resized(side: int, model: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+    return F.interpolate(inputs[0], size=(side, side), mode="bilinear", align_corners=False)
+
+
+def augmented(pixels: Tensor, rows: Tensor, recipe: Recipe, random: torch.Generator) -> Tensor:
+    """Cut a crop out of each chosen image and mirror half of them, in one gather."""
+    height, width = pixels.shape[1:3]
+    at_rows = _crops(len(rows), height, recipe, random)
+    at_columns = _crops(len(rows), width, recipe, random)
+    if recipe.flip:
+        flip = torch.rand(len(rows), 1, generator=random, device=pixels.device) < 0.5
+        at_columns = torch.where(flip, at_columns.flip(1), at_columns)
+    return pixels[rows[:, None, None], at_rows[:, :, None], at_columns[:, None, :]]
+
+
+def _crops(n: int, side: int, recipe: Recipe, random: torch.Generator) -> Tensor:
+    """Where the pixels of `n` crops lie along one axis; beyond the edge the image is mirrored."""
+    draw = torch.rand(2, n, 1, generator=random, device=random.device)
+    size = side * (recipe.smallest_crop + (1 - recipe.smallest_crop) * draw[0])
+    start = (draw[1] * (side - size + 2 * recipe.padding + 1)).floor() - recipe.padding
+    at = (start + torch.arange(side, device=random.device) * (size / side)).long()
+    return (side - 1) - ((side - 1) - at.abs()).abs()
+
+
+def train(
+    model: nn.Module,
+    images: Images,
+    recipe: Recipe,
+    seed: int,
+    progress: Progress = lambda part: None,
+) -> dict[str, float]:
+    """Train a model in place, and give the seconds of an epoch and of all of them."""
+    device = images.pixels.device
+    random = generator(seed, device)
+    batch = min(recipe.batch, len(images))
+    steps = len(images) // batch
+    optimiser = _optimiser(model, recipe)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, partial(_one_cycle, total=steps * recipe.epochs, warm_up=recipe.warm_up)
+    )
+    started = now(device)
+    model.train()
+    with seeded(seed):
+        for epoch in range(recipe.epochs):
+            order = torch.randperm(len(images), generator=random, device=device)
+            for step in range(steps):
+                rows = order[step * batch : (step + 1) * batch]
+                inputs = as_input(augmented(images.pixels, rows, recipe, random))
+                with autocast(device):
+                    loss = F.cross_entropy(
+                        model(inputs), images.labels[rows], label_smoothing=recipe.smoothing
+                    )
+                loss.backward()
+                if recipe.clip is not None:
+                    nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+                optimiser.step()
+                optimiser.zero_grad()
+                schedule.step()
+            progress((epoch + 1) / recipe.epochs)
+    model.eval()
+    total = now(device) - started
+    return {"epoch": total / recipe.epochs, "total": total}
+
+
+def descend(
+    model: nn.Module,
+    loss_of: Callable[[Tensor], Tensor],
+    n: int,
+    random: torch.Generator,
+    *,
+    batch: int,
+    rate: float,
+    momentum: float,
+    epochs: int = 1,
+    clip: float | None = None,
+) -> None:
+    """Change a model in place by SGD; `loss_of` takes the rows of a batch, among `n`."""
+    optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
+    for _ in range(epochs):
+        for rows in torch.randperm(n, generator=random, device=random.device).split(batch):
+            with autocast(random.device):
+                loss = loss_of(rows)
+            loss.backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimiser.step()
+            optimiser.zero_grad()
+
+
+def logits_of(model: nn.Module, images: Images) -> Float32s:
+    """A model's logits, computed in float32."""
+    model.eval()
+    with torch.inference_mode():
+        batches = images.pixels.split(EVALUATION_BATCH)
+        logits: Float32s = torch.cat([model(as_input(of)).float() for of in batches]).cpu().numpy()
+    return logits
+
+
+def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    options: dict[str, Any] = {"lr": recipe.rate, "weight_decay": recipe.weight_decay}
+    options["fused"] = next(model.parameters()).is_cuda
+    if recipe.optimiser == "adamw":
+        return torch.optim.AdamW(model.parameters(), **options)
+    return torch.optim.SGD(model.parameters(), momentum=0.9, nesterov=True, **options)
+
+
+def _one_cycle(step: int, total: int, warm_up: float) -> float:
+    rise = max(1.0, total * warm_up)
+    return min((step + 1) / rise, (total - step) / max(1.0, total - rise))
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """Work in bfloat16 where that is fast."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed PyTorch's own generator, which draws weights and dropout, and restore it after."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def now(device: torch.device) -> float:
+    """The time in seconds at which the device has done all it was told to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+@contextmanager
+def timed(seconds: dict[str, float], component: str, device: torch.device) -> Iterator[None]:
+    """Note how long a block takes, the device's part included."""
+    started = now(device)
+    yield
+    seconds[component] = now(device) - started
