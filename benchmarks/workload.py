@@ -24,12 +24,12 @@ main()
 
 
 def confidences(
-    rng: np.random.Generator, rows: int, labels: int
+    rng: np.random.Generator, rows: int, labels: int, lead: float = 8
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Softmax of network-like logits, whose true label leads by about 8, and true labels."""
+    """Softmax of network-like logits, in which the true label leads, and true labels."""
     truth = rng.integers(labels, size=rows)
     logits = rng.normal(size=(rows, labels)).astype(np.float32)
-    logits[np.arange(rows), truth] += rng.normal(8, 4, size=rows).astype(np.float32)
+    logits[np.arange(rows), truth] += rng.normal(lead, 4, size=rows).astype(np.float32)
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True), truth
 

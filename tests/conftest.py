@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from unlabel import fast
+
 GOLDEN = Path(__file__).parent / "golden"
 
 settings.register_profile("unlabel", max_examples=150, deadline=None, derandomize=True)
@@ -25,3 +27,15 @@ def cifar10():
 def cifar100():
     """Logits and true labels of a real network, 6 rows of each of 100 labels."""
     return real_network("cifar100")
+
+
+WAYS = ["compiled", "plain"] if fast.is_available() else ["plain"]
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def both_ways(request):
+    """Run a module's tests with the compiled loops, where numba is there, and without them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "plain":
+            patch.setattr(fast, "is_available", lambda: False)
+        yield request.param

@@ -3,6 +3,8 @@ import pytest
 
 from golden_faces import DTYPES, INPUTS, METHODS, TOLERANCE, golden_case, golden_filter
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("input", INPUTS)

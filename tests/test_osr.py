@@ -13,6 +13,8 @@ from unlabel import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.osr import projector_row
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 ORDERS_10 = [
     [0],
     [9],

@@ -11,6 +11,8 @@ from unlabel import OutputFilter
 from unlabel.calibration import COLDEST, HOTTEST
 from unlabel.fitting import fit_filter
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 DTYPES = (np.float16, np.float32, np.float64)
 # Zero, the smallest subnormal, numbers whose products underflow, and numbers near 1's rounding.
 EDGES = (0.0, 5e-324, 1e-310, 1e-300, 1e-160, 6e-8, 1e-16, 1.1e-16, 1e-3, 1.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unlabel import artifact
+from unlabel import artifact, fast
 from unlabel.calibration import COLDEST, HOTTEST, at_temperature
 from unlabel.literal import apply_literal, as_probabilities
 from unlabel.osr import Chain
@@ -26,12 +26,15 @@ from unlabel.parts import (
 from unlabel.validation import (
     INPUT_KINDS,
     METHODS,
+    SUM_TOLERANCE,
     InputKind,
     Label,
     Method,
     UnlabelError,
     as_confidences,
     as_labels,
+    as_rows,
+    check_rows,
     choice,
     labels_to_remove,
 )
@@ -105,11 +108,11 @@ class OutputFilter:
     def _check_statistics(self) -> None:
         """Refuse statistics that no reference rows could have given."""
         shape = (len(self.removed), len(self.classes_in))
-        there = np.ones(shape, dtype=np.bool_)  # the labels that each step finds
-        for step, column in enumerate(self.removed_columns):
-            there[step + 1 :, column] = False
-        after = there.copy()  # the labels that each step leaves
-        after[np.arange(len(self.removed)), self.removed_columns] = False
+        steps = np.arange(len(self.removed))
+        removed_at = np.full(len(self.classes_in), len(self.removed))
+        removed_at[self.removed_columns] = steps
+        there = removed_at >= steps[:, None]  # the labels that each step finds
+        after = removed_at > steps[:, None]  # the labels that each step leaves
         for name, statistics, at in (("mean", self.means, there), ("share", self.shares, after)):
             if statistics.shape != shape:
                 raise UnlabelError(f"The {name}s have the shape {statistics.shape}, not {shape}.")
@@ -140,7 +143,9 @@ class OutputFilter:
     @cached_property
     def retained_columns(self) -> Columns:
         """The columns of the labels that remain, in ascending order."""
-        return np.setdiff1d(np.arange(len(self.classes_in)), self.removed_columns)
+        retained = np.ones(len(self.classes_in), dtype=np.bool_)
+        retained[self.removed_columns] = False
+        return np.flatnonzero(retained)
 
     @cached_property
     def chain(self) -> Chain:
@@ -162,15 +167,42 @@ class OutputFilter:
             Probabilities in the dtype of the input, computed in float64. A row's result
             does not depend on the rows beside it.
         """
-        rows = as_confidences(confidences, self.input, self.classes_in)
-        return self.apply_checked(rows)
+        rows = as_rows(confidences, self.classes_in)
+        if not self._is_compiled:
+            check_rows(rows, self.input)
+            return self.apply_checked(rows)
+        result, none_are_bad = self._apply_compiled(rows)
+        if not none_are_bad:
+            check_rows(rows, self.input)
+        return result
 
     def apply_checked(self, rows: Floats) -> Floats:
         """Apply the filter to rows that were validated before."""
+        if self._is_compiled:
+            return self._apply_compiled(rows)[0]
         result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
         for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
             out[:] = at_temperature(self._redistribute(block), self.temperature)
         return result
+
+    @property
+    def _is_compiled(self) -> bool:
+        """Whether compiled loops do the work, for every row: their last digits are their own."""
+        return self.input == "probabilities" and self.method == "osr" and fast.is_available()
+
+    def _apply_compiled(self, rows: Floats) -> tuple[Floats, bool]:
+        """Apply the filter, and tell whether all rows are probabilities, in one pass."""
+        result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
+        tolerance = SUM_TOLERANCE[rows.dtype]
+        if self.temperature == 1 and rows.dtype != np.float16:
+            return result, fast.redistribute(self.chain, rows, result, tolerance)
+        fine = True
+        for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
+            wide = np.empty(out.shape)
+            fine &= fast.redistribute(self.chain, block, wide, tolerance)
+            if fine:  # what is no probability has no logarithm
+                out[:] = at_temperature(wide, self.temperature)
+        return result, fine
 
     def _redistribute(self, rows: Floats) -> Float64s:
         split = SPLITS[self.input]

@@ -61,11 +61,14 @@ def fit_filter(
         )
     truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
     column_of = {label: column for column, label in enumerate(names)}
-    references = [rows[truth == column_of[label]] for label in removed]
+    # Sorted once, as passing over all rows for each label would take long with many labels.
+    order = np.argsort(truth, kind="stable")
+    columns = [column_of[label] for label in removed]
+    starts, stops = (np.searchsorted(truth[order], columns, side) for side in ("left", "right"))
+    references = [rows[order[slice(*ends)]] for ends in zip(starts, stops, strict=True)]
     means, shares = np.zeros((2, len(removed), len(names)))
     if method != "mask":
         _require_rows(references, removed)
-        columns = [column_of[label] for label in removed]
         if method == "osr":
             means, shares = fit_chain(references, columns, len(names), SPLITS[input])
         else:

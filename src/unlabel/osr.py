@@ -14,22 +14,43 @@ either. Every one of them is a mixture of the input and of the shares seen so fa
 restricted to the labels still there and divided by its sum. So a row is described by
 its mixture weights, which sum to 1, and a step turns the weights into new weights: a
 recurrence over k numbers a row between two products.
+
+Most rows need less. A residual is the label's entry times one number, less a sum over the
+others, and that sum is at least their mass times the mean's smallest entry. Where this rules
+a residual out at every step, which the entries and their sums tell, a row is only rescaled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from unlabel.parts import Columns, Float64s, Floats, Parts, Split, row_blocks
+from unlabel import fast
+from unlabel.mixture import LIFT, Mixture
+from unlabel.parts import (
+    LARGEST,
+    Columns,
+    Float64s,
+    Floats,
+    Parts,
+    Split,
+    row_blocks,
+    split_probabilities,
+)
 
 # A reference row this close to a multiple of the mean differs from it by rounding alone.
 ROUNDING = 256 * float(np.finfo(np.float64).eps)
+# A residual is ruled out with this much to spare, far more than rounding takes.
+SPARE = 1 - 1e-9
+# Rows of projectors that are made at a time.
+STEPS_AT_A_TIME = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chain:
     """The removal of some labels one after another, ready to be applied.
 
@@ -39,71 +60,97 @@ class Chain:
 
     removed: Columns
     retained: Columns
-    residual: Float64s  # (k, n): row i of each step's projector
-    shares: Float64s  # (k, n): the shares over the retained labels, each divided by its sum
-    weight: Float64s  # (k,): the sum of each share as it was fitted
-    overlap: Float64s  # (k, k): [r, s] is step s's residual of share r
-    rest: Float64s  # (k, k): [r, s] is the part of share r that step s leaves over
-
-    @classmethod
-    def empty(cls, n_labels: int) -> Chain:
-        """Make the chain that removes nothing."""
-        return cls(
-            removed=np.empty(0, dtype=np.intp),
-            retained=np.arange(n_labels),
-            residual=np.empty((0, n_labels)),
-            shares=np.empty((0, n_labels)),
-            weight=np.empty(0),
-            overlap=np.empty((0, 0)),
-            rest=np.empty((0, 0)),
-        )
+    means: Float64s  # (k, n): as they were fitted
+    fitted_shares: Float64s  # (k, n): as they were fitted
+    numbers: Float64s  # (k, 4): `step_numbers` of each step
+    known_mixture: Mixture | None = None
 
     @classmethod
     def of(cls, removed: Columns, means: Float64s, shares: Float64s) -> Chain:
         """Chain the steps that were fitted for some columns, in order."""
-        chain = cls.empty(means.shape[1])
-        for column, mean, share in zip(removed, means, shares, strict=True):
-            chain = chain.then(column, mean, share)
-        return chain
+        after = np.ones(means.shape[1], dtype=np.bool_)
+        numbers = np.empty((len(removed), 4))
+        for step, column in enumerate(removed):
+            after[column] = False
+            numbers[step] = step_numbers(column, means[step], shares[step], after)
+        return cls(np.asarray(removed), np.flatnonzero(after), means, shares, numbers)
 
-    def then(self, column: int, mean: Float64s, share: Float64s) -> Chain:
-        """Add the removal of one more column."""
-        residual = projector_row(mean, column)
-        live = self.shares.copy()
-        live[:, column] = 0.0
-        rest = live.sum(axis=1)
-        live /= np.where(rest == 0, 1.0, rest)[:, None]
-        weight = share.sum()
-        k = len(self.removed)
-        overlap, rests = np.zeros((k + 1, k + 1)), np.zeros((k + 1, k + 1))
-        overlap[:k, :k], rests[:k, :k] = self.overlap, self.rest
-        overlap[:k, k], rests[:k, k] = self.shares @ residual, rest
-        return Chain(
-            removed=np.append(self.removed, column),
-            retained=self.retained[self.retained != column],
-            residual=np.vstack([self.residual, residual]),
-            shares=np.vstack([live, share / weight]),
-            weight=np.append(self.weight, weight),
-            overlap=overlap,
-            rest=rests,
-        )
+    @property
+    def quiet(self) -> Float64s:
+        """The part of the other labels' mass up to which a label's entry has no residual."""
+        return self.numbers[:, 2]
 
-    def split(self, rows: Floats, split: Split) -> Iterator[Parts]:
-        """Take rows apart along this chain, block by block."""
-        return (split(block, self.removed, self.retained) for block in row_blocks(rows))
+    @property
+    def weight(self) -> Float64s:
+        """The sum of each share as it was fitted."""
+        return self.numbers[:, 3]
+
+    @property
+    def residual(self) -> Float64s:
+        """Row i of each step's projector, of shape (k, n)."""
+        return self._projector_rows(slice(None))
+
+    @property
+    def shares(self) -> Float64s:
+        """The shares over the retained labels, each divided by its sum, of shape (k, n)."""
+        shares = np.zeros_like(self.fitted_shares)
+        shares[:, self.retained] = split_probabilities(
+            self.fitted_shares, self.removed, self.retained
+        ).masked
+        return shares
+
+    @property
+    def overlap(self) -> Float64s:
+        """Entry [r, s] is step s's residual of share r, of shape (k, k)."""
+        return self.mixture.overlap
+
+    @property
+    def rest(self) -> Float64s:
+        """Entry [r, s] is the part of share r that step s leaves over, of shape (k, k)."""
+        mass = self.mixture.mass
+        return np.triu(mass[:, 1:] / np.where(mass == 0, 1.0, mass)[:, :-1], 1)
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """What mixing shares into rows takes."""
+        if self.known_mixture is not None:
+            return self.known_mixture
+        mixture = Mixture.empty(self.removed, self.means.shape[1])
+        np.multiply(self.fitted_shares, LIFT, out=mixture.lifted)
+        mixture.weigh(slice(None), self.removed, self.retained)
+        for first in range(0, len(self.removed), STEPS_AT_A_TIME):
+            steps = slice(first, first + STEPS_AT_A_TIME)
+            mixture.overlap[:, steps] = mixture.lifted @ self._projector_rows(steps).T
+        found = np.where(mixture.mass == 0, 1.0, mixture.mass)[:, :-1]
+        mixture.overlap[:] = np.triu(mixture.overlap / found, 1)
+        return mixture
+
+    def _projector_rows(self, steps: slice) -> Float64s:
+        diagonal, pull = self.numbers[steps, 0], self.numbers[steps, 1]
+        rows = -pull[:, None] * self.means[steps]
+        rows[np.arange(len(rows)), self.removed[steps]] = diagonal
+        return rows
 
     def redistribute(self, parts: Parts) -> Float64s:
         """Give the vectors over the retained labels of rows that were taken apart."""
+        result = parts.masked.copy()
+        loud = ((parts.removed > self.quiet * parts.rest) | (parts.rest == 0)).any(axis=1)
+        if loud.any():
+            result[loud] = self._mix(Parts(*(part[loud] for part in parts)))
+        return result
+
+    def _mix(self, parts: Parts) -> Float64s:
         k = len(self.removed)
+        overlap, rests, weight = self.overlap, self.rest, self.weight
         residual = self._input_residual(parts)
         own = np.ones(len(parts.masked))  # the input's weight in the mixture
         weights = np.zeros((len(own), k))  # the shares' weights in it
         for step in range(k):
             earlier = weights[:, :step]
-            rho = own * residual[:, step] + np.vecdot(earlier, self.overlap[:step, step])
+            rho = own * residual[:, step] + np.vecdot(earlier, overlap[:step, step])
             np.clip(rho, 0.0, 1.0, out=rho)
             kept = own * parts.rest[:, step]
-            kept_earlier = earlier * self.rest[:step, step]
+            kept_earlier = earlier * rests[:step, step]
             left = kept + kept_earlier.sum(axis=1)
             # No mass is left over: the input takes it all where only underflow hides what
             # it holds, the share takes it all where there is nothing.
@@ -111,29 +158,59 @@ class Chain:
             gone = bare & (parts.gone[:, step] | (own == 0))
             kept[bare] = left[bare] = 1.0
             rho[gone] = 1.0
-            to_share = rho * self.weight[step]
+            to_share = rho * weight[step]
             total = (1.0 - rho) + to_share
             scale = (1.0 - rho) / total
             # Divided by `left` first: the inverse of a subnormal number overflows.
             own = kept / left * scale
             weights[:, :step] = kept_earlier / left[:, None] * scale[:, None]
             weights[:, step] = to_share / total
-        shared: Float64s = np.vecmat(weights, self.shares[:, self.retained])
-        mixed = parts.masked * own[:, None] + shared
+        mixed = parts.masked * own[:, None]
+        for step in np.flatnonzero(weights.any(axis=0)).tolist():
+            # Share by share: a row's sum must not depend on the shares of rows beside it.
+            at = np.flatnonzero(weights[:, step])
+            mixed[at] += weights[at, step, None] * self.mixture.share(step, self.retained)
         # The weights sum to 1 but for rounding, and no entry may be above 1 by a bit.
         return np.asarray(mixed / mixed.sum(axis=1, keepdims=True), dtype=np.float64)
+
+    @cached_property
+    def _residual_columns(self) -> Float64s:
+        """Each step's projector row at the retained labels, of shape (n - k, k)."""
+        return np.ascontiguousarray((-self.numbers[:, 1, None] * self.means[:, self.retained]).T)
+
+    @cached_property
+    def _residual_at_removed(self) -> Float64s:
+        at_removed = -self.numbers[:, 1, None] * self.means[:, self.removed]
+        np.fill_diagonal(at_removed, self.numbers[:, 0])
+        return at_removed
 
     def _input_residual(self, parts: Parts) -> Float64s:
         """Each step's residual of the input, restricted to the labels that step finds."""
         # np.vecmat, not @: a row's answer must not depend on the rows beside it.
-        at_retained = np.ascontiguousarray(self.residual[:, self.retained].T)
-        residual: Float64s = np.vecmat(parts.masked, at_retained)
-        at_removed = self.residual[:, self.removed]
+        residual: Float64s = np.vecmat(parts.masked, self._residual_columns)
         for step in range(len(self.removed) - 1, -1, -1):
             reached = residual[:, : step + 1]
             reached *= parts.rest[:, step, None]
-            reached += parts.removed[:, step, None] * at_removed[: step + 1, step]
+            reached += parts.removed[:, step, None] * self._residual_at_removed[: step + 1, step]
         return residual
+
+
+def step_numbers(
+    column: int, mean: Float64s, share: Float64s, after: npt.NDArray[np.bool_]
+) -> tuple[float, float, float, float]:
+    """What a step's residual takes besides the mean, and the weight of its share.
+
+    The residual of x is ``diagonal * x_i - pull * (c . x without entry i)``. There is none
+    where x_i is at most ``quiet`` times the sum of the other entries, `after` being the labels
+    that they belong to.
+    """
+    # Not @, whose threads take longer to start than these sums.
+    others = mean[after]
+    square, squares = np.square(mean).sum(), np.square(others).sum()
+    diagonal, pull = squares / square, mean[column] / square
+    with np.errstate(over="ignore"):
+        quiet = pull * others.min() / diagonal * SPARE if diagonal > 0 else LARGEST
+    return float(diagonal), float(pull), min(float(quiet), LARGEST), float(share.sum())
 
 
 def projector_row(mean: Float64s, column: int) -> Float64s:
@@ -156,15 +233,31 @@ def fit_chain(
     means, shares : arrays of shape (k, n_labels)
         The statistics of each removed label, 0 for the labels removed before it.
     """
+    columns = np.asarray(removed, dtype=np.intp)
+    if split is split_probabilities and fast.is_available() and len(columns):
+        return fast.fit_chain(references, columns, ROUNDING, LARGEST)
     means, shares = np.zeros((2, len(removed), n_labels))
-    chain = Chain.empty(n_labels)
-    for step, (rows, column) in enumerate(zip(references, removed, strict=True)):
-        there = chain.retained
+    numbers, mixture = np.zeros((len(removed), 4)), Mixture.empty(removed, n_labels)
+    there, retained = np.ones(n_labels, dtype=np.bool_), np.delete(np.arange(n_labels), columns)
+    for step, rows in enumerate(references):
+        column, found = columns[step], np.flatnonzero(there)
+        chain = Chain(
+            columns[:step],
+            found,
+            means[:step],
+            shares[:step],
+            numbers[:step],
+            mixture.until(step),
+        )
         # The rows of a later label first pass through the steps already fitted.
-        advanced = np.vstack([chain.redistribute(parts) for parts in chain.split(rows, split)])
-        at = int(np.searchsorted(there, column))
-        means[step, there], shares[step, there] = label_statistics(advanced, at)
-        chain = chain.then(column, means[step], shares[step])
+        blocks = (split(block, columns[:step], found) for block in row_blocks(rows))
+        advanced = np.vstack([chain.redistribute(parts) for parts in blocks])
+        at = int(np.searchsorted(found, column))
+        means[step, found], shares[step, found] = label_statistics(advanced, at)
+        there[column] = False
+        numbers[step] = step_numbers(column, means[step], shares[step], there)
+        row = projector_row(means[step], column)
+        mixture.add(step, shares[step], row, columns, retained)
     return means, shares
 
 

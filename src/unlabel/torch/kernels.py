@@ -1,4 +1,4 @@
-"""Probability rows filtered on a GPU by fused Triton kernels: a trial, measured by gpu.py.
+"""Probability rows filtered by fused Triton kernels; only `unlabel.torch.fused` imports this.
 
 The same arithmetic as `unlabel.osr`, in float32. With few removed labels one kernel reads
 a row once and writes it once. With many, two matrix products stand around a kernel that
@@ -7,8 +7,6 @@ follows each row's mixture weights.
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 import triton
@@ -93,7 +91,7 @@ def _few_kernel(
     factor = tl.where(valid, factor, float("nan"))
     result = x * lift[:, None] * factor[:, None]
     for s in tl.static_range(K):
-        share = tl.load(shares_ptr + s * N + column, mask=column < N, other=0.0)
+        share = tl.load(shares_ptr + s * (N - K) + after, mask=retained, other=0.0)
         mixed = tl.sum(tl.where(step[None, :] == s, weights, 0.0), axis=1)
         result += mixed[:, None] * share[None, :]
     target = out_ptr + row[:, None] * (N - K) + after[None, :]
@@ -203,45 +201,35 @@ def _mix_kernel(
         tl.store(out_ptr + at, result.to(out_ptr.dtype.element_ty), mask=inside)
 
 
-class FusedArrays:
-    """A filter's arrays on a GPU, as the kernels read them."""
-
-    def __init__(self, chain: Any, device: torch.device) -> None:
-        def to(array: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-            return torch.as_tensor(array, dtype=dtype).contiguous().to(device)
-
-        self.n, self.k = chain.residual.shape[1], len(chain.removed)
-        after = torch.full((self.n,), -1, dtype=torch.int32)
-        after[torch.as_tensor(chain.retained)] = torch.arange(self.n - self.k, dtype=torch.int32)
-        self.column_after = after.to(device)
-        self.removed = to(chain.removed, torch.int32)
-        self.retained = to(chain.retained, torch.int32)
-        self.residual = to(chain.residual)
-        self.shares = to(chain.shares)
-        self.weight = to(chain.weight)
-        self.overlap = to(chain.overlap.T)
-        self.rest = to(chain.rest.T)
-        self.residual_columns = to(chain.residual.T)
-        self.retained_shares = to(chain.shares[:, chain.retained])
-
-
-def fused_apply(rows: torch.Tensor, arrays: FusedArrays) -> torch.Tensor:
-    """Filter contiguous rows of probabilities, shape (N, n), on the device they are on."""
-    n_rows, n, k = len(rows), arrays.n, arrays.k
-    out = torch.empty((n_rows, n - k), dtype=rows.dtype, device=rows.device)
+def redistribute(
+    rows: torch.Tensor,
+    removed: torch.Tensor,
+    retained: torch.Tensor,
+    column_after: torch.Tensor,
+    residual: torch.Tensor,
+    shares: torch.Tensor,
+    weight: torch.Tensor,
+    overlap: torch.Tensor,
+    rest: torch.Tensor,
+) -> torch.Tensor:
+    """Filter contiguous rows; the arguments are those of `unlabel.torch.fused.redistribute`."""
+    (k, n), n_rows = residual.shape, len(rows)
+    out = rows.new_empty((n_rows, n - k))
+    if n_rows == 0:
+        return out
     tile = triton.next_power_of_2(n)
     if k <= FEW and tile <= WIDEST_TILE:
         size = max(4, 512 // tile) if tile <= 1024 else max(1, 4096 // tile)
         _few_kernel[(triton.cdiv(n_rows, size),)](
             rows,
             out,
-            arrays.column_after,
-            arrays.removed,
-            arrays.residual,
-            arrays.shares,
-            arrays.weight,
-            arrays.overlap,
-            arrays.rest,
+            column_after,
+            removed,
+            residual,
+            shares,
+            weight,
+            overlap,
+            rest,
             n_rows,
             N=n,
             K=k,
@@ -251,7 +239,7 @@ def fused_apply(rows: torch.Tensor, arrays: FusedArrays) -> torch.Tensor:
             num_warps=min(8, max(1, size * tile // 2048)),
         )
         return out
-    dots = rows.float() @ arrays.residual_columns
+    dots = rows.float() @ residual.T
     own, kept = torch.empty((2, n_rows), device=rows.device)
     weights = torch.empty_like(dots)
     _weights_kernel[(n_rows,)](
@@ -260,18 +248,18 @@ def fused_apply(rows: torch.Tensor, arrays: FusedArrays) -> torch.Tensor:
         own,
         kept,
         weights,
-        arrays.column_after,
-        arrays.removed,
-        arrays.weight,
-        arrays.overlap,
-        arrays.rest,
+        column_after,
+        removed,
+        weight,
+        overlap,
+        rest,
         n,
         k,
         K_TILE=triton.next_power_of_2(k),
         N_TILE=min(tile, 256),
         num_warps=1,
     )
-    shared = weights @ arrays.retained_shares
+    shared = weights @ shares
     size = 8
     _mix_kernel[(triton.cdiv(n_rows, size),)](
         rows,
@@ -279,7 +267,7 @@ def fused_apply(rows: torch.Tensor, arrays: FusedArrays) -> torch.Tensor:
         kept,
         shared,
         out,
-        arrays.retained,
+        retained,
         n_rows,
         n,
         n - k,

@@ -1,46 +1,32 @@
-"""The filter as a PyTorch module: plain operators, ready for compilation and export.
+"""The filter as a PyTorch module, ready for compilation and export.
 
-The mathematics is that of `unlabel.osr` and `unlabel.parts`, written so that gradients
-stay finite and nothing waits for the device: no value is ever looked at in Python.
+The mathematics is that of `unlabel.osr`, in plain operators. Only where nothing but the result
+is asked for, on a GPU, fused kernels take their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-
-try:
-    import torch
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "unlabel.torch needs PyTorch: pip install 'unlabel[torch]'.", name=error.name
-    ) from None
+import torch
 from torch import Tensor, nn
 
 from unlabel.filter import OutputFilter
 from unlabel.parts import Float64s
+from unlabel.torch import fused
+from unlabel.torch.operators import (
+    Parts,
+    log,
+    split_logits,
+    split_probabilities,
+    with_bounded_gradient,
+)
 from unlabel.validation import INPUT_KINDS, InputKind, UnlabelError, choice
 
 Output = Literal["probabilities", "log_probabilities"]
 OUTPUTS: tuple[Output, ...] = get_args(Output)
-
-# Minus infinity would turn gradients into NaN. This vanishes next to any logit, at any
-# temperature, and can be added up without becoming infinite.
-LOG_OF_ZERO = -1e30
-# How far from 1 the sum of a row of probabilities may be: float16 and bfloat16 round.
-SUM_TOLERANCE = 1e-2
-
-
-class Parts(NamedTuple):
-    """Rows taken apart along a chain of removals, as in `unlabel.parts`."""
-
-    masked: Tensor  # (..., n-k): the retained entries divided by their sum
-    log_masked: Tensor
-    removed: Tensor  # (..., k): the label's part of what its step still finds
-    rest: Tensor  # (..., k): the other labels' part of it, 0 only where there is nothing
 
 
 class FilterModule(nn.Module):
@@ -111,14 +97,18 @@ class FilterModule(nn.Module):
             }
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array).contiguous())
+        self._prepare_kernels()
+        self.register_load_state_dict_post_hook(lambda module, _: module._prepare_kernels())
 
     def forward(self, confidences: Tensor) -> Tensor:
         """Turn (..., n_labels) confidences into (..., n_labels - n_removed) probabilities."""
         self._check(confidences)
+        if self.is_fusible and fused.takes(confidences):
+            return self._redistribute_fused(confidences)
         dtype = torch.promote_types(confidences.dtype, torch.float32)
         # Autocast would run the products in half precision.
         with torch.autocast(confidences.device.type, enabled=False):
-            split = _split_logits if self.input == "logits" else _split_probabilities
+            split = split_logits if self.input == "logits" else split_probabilities
             parts = split(confidences.to(dtype), self.removed, self.retained)
             logs = self._redistribute(parts) if self.redistributes else parts.log_masked
             logs = logs / self.temperature.to(dtype)
@@ -159,12 +149,53 @@ class FilterModule(nn.Module):
             # The mass less the residual is at least what is left, and must be so when rounded.
             odds = residual / torch.maximum(mass - residual, left)
             odds = odds.masked_fill(gone, nothing**-0.5)  # the share takes it all
-            own = _with_bounded_gradient(kept / left)
+            own = with_bounded_gradient(kept / left)
             coupled = coupled[..., 2:] / left + odds * couplings[step, 2 * step + 2 :]
-            coupled = _with_bounded_gradient(coupled)
-            mass = _with_bounded_gradient(1 + odds * weights[step])
+            coupled = with_bounded_gradient(coupled)
+            mass = with_bounded_gradient(1 + odds * weights[step])
         shared = (coupled / mass) @ self.shares.to(dtype)
-        return torch.logaddexp(_log(own / mass) + parts.log_masked, _log(shared))
+        return torch.logaddexp(log(own / mass) + parts.log_masked, log(shared))
+
+    def _prepare_kernels(self) -> None:
+        """Derive what the fused kernels read from the buffers that are saved and loaded."""
+        self.is_fusible = (
+            self.redistributes
+            and fused.is_available()
+            and (self.input, self.output) == ("probabilities", "probabilities")
+            and not self.temperature.is_meta
+            and self.temperature.item() == 1
+        )
+        if not self.is_fusible:
+            return
+        k, n = len(self.removed), len(self.classes_in)
+        residual = self.weights.new_empty(k, n)
+        residual[:, self.retained] = self.residual_at_retained.T
+        residual[:, self.removed] = self.residual_at_removed
+        overlap, left = self.couplings[:, : 2 * k].unflatten(1, (k, 2)).unbind(-1)
+        # What a step finds of a share is what the step before it left. Those before a share's
+        # own find nothing of it.
+        found = left.roll(1, 1)
+        found = found.masked_fill(found == 0, 1.0)
+        column_after = self.removed.new_full((n,), -1)
+        column_after[self.retained] = torch.arange(n - k, device=self.retained.device)
+        arrays = {
+            "residual": residual,
+            "shares": self.shares,
+            "weights": self.weights,
+            "overlap": (overlap / found).triu(1).T,
+            "rest": (left / found).triu(1).T,
+        }
+        for name, array in arrays.items():
+            self.register_buffer(f"fused_{name}", array.float().contiguous(), persistent=False)
+        self.register_buffer("fused_column_after", column_after.int(), persistent=False)
+
+    def _redistribute_fused(self, confidences: Tensor) -> Tensor:
+        rows = confidences.reshape(-1, confidences.shape[-1])
+        names = ("residual", "shares", "weights", "overlap", "rest")
+        arrays = [self.get_buffer(f"fused_{name}").float() for name in names]
+        columns = (self.removed, self.retained, self.fused_column_after)
+        result = fused.redistribute(rows, *columns, *arrays)
+        return result.reshape(*confidences.shape[:-1], len(self.classes))
 
     def _at_steps(self, parts: Parts) -> tuple[list[Tensor], list[Tensor]]:
         """Each step's residual of the input among the labels it finds, and what it leaves."""
@@ -240,85 +271,3 @@ def _couplings(filter: OutputFilter, residual: Float64s) -> tuple[Float64s, Floa
         np.hstack([pairs.reshape(k, 2 * k), np.diag(total[:, 0])]),
         retained / np.where(total == 0, 1.0, total),
     )
-
-
-def _split_probabilities(rows: Tensor, removed: Tensor, retained: Tensor) -> Parts:
-    kept, found = rows.index_select(-1, retained), rows.index_select(-1, removed)
-    left = _added_from_the_end(found, kept.sum(-1), torch.add)
-    nothing = left == 0
-    whole = left.masked_fill(nothing, 1.0)
-    masked = (kept / whole[..., -1:]).masked_fill(nothing[..., -1:], 1 / kept.shape[-1])
-    off = (rows.sum(-1, keepdim=True) - 1).abs()
-    valid = (rows >= 0).all(-1, keepdim=True) & (off <= SUM_TOLERANCE)
-    return Parts(
-        masked,
-        _log(masked).masked_fill(~valid, torch.nan),
-        found / whole[..., :-1],
-        _at_least_something(left[..., 1:] / whole[..., :-1], nothing[..., 1:]),
-    )
-
-
-def _split_logits(rows: Tensor, removed: Tensor, retained: Tensor) -> Parts:
-    rows = rows.clamp(min=LOG_OF_ZERO)
-    kept, found = rows.index_select(-1, retained), rows.index_select(-1, removed)
-    # A sum of logarithms is rounded as its size says: it is kept small where it decides most.
-    top = kept.detach().amax(-1, keepdim=True)
-    top = top.masked_fill(top < LOG_OF_ZERO / 2, 0.0)
-    kept, found = kept - top, found - top
-    left = _added_from_the_end(found, kept.logsumexp(-1), torch.logaddexp)[..., 1:]
-    lead = found - left  # log odds of the label against the labels after it
-    log_masked = kept.log_softmax(-1)
-    nothing = left < LOG_OF_ZERO / 2
-    rest = _at_least_something((-lead).sigmoid(), nothing)
-    return Parts(log_masked.exp(), log_masked, lead.sigmoid(), rest)
-
-
-def _added_from_the_end(
-    found: Tensor, total: Tensor, add: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
-    """What each step finds of a row, and what the last one leaves: (..., k+1)."""
-    # One minus what went before would lose all digits.
-    sums = list(accumulate(reversed(found.unbind(-1)), add, initial=total))
-    return torch.stack(sums[::-1], dim=-1)
-
-
-def _at_least_something(rest: Tensor, nothing: Tensor) -> Tensor:
-    """Keep what underflows apart from nothing, and far enough from 0 for its derivative."""
-    least = torch.finfo(rest.dtype).tiny ** 0.5
-    return rest.clamp(min=least).masked_fill(nothing, 0.0)
-
-
-def _log(values: Tensor) -> Tensor:
-    """Give the logarithm, finite at 0 and with a finite derivative there."""
-    # Filled twice: the logarithm of 0 must not be taken even where it is not used. And filled:
-    # `torch.where` with a number would wait for the device.
-    zero = values < torch.finfo(values.dtype).tiny
-    return values.masked_fill(zero, 1.0).log().masked_fill(zero, LOG_OF_ZERO)
-
-
-class _BoundedGradient(torch.autograd.Function):
-    """The identity, with a derivative that stays finite over any number of steps.
-
-    Where a step leaves 1e-19 of a row, the least bit handed to a share before it decides the
-    result. Such derivatives multiply up to infinity, and infinity times 0 is NaN.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(values: Tensor) -> Tensor:
-        return values.view_as(values)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        bound = torch.finfo(gradient.dtype).max ** 0.2
-        return gradient.clamp(-bound, bound)
-
-
-def _with_bounded_gradient(values: Tensor) -> Tensor:
-    bounded: Tensor = _BoundedGradient.apply(values) if torch.is_grad_enabled() else values
-    return bounded

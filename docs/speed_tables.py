@@ -1,0 +1,78 @@
+"""The tables of the page on speed, from the committed results of benchmarks/speed.py.
+
+python docs/speed_tables.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+Rows = Sequence[dict[str, Any]]
+
+
+def shown(value: Any) -> str:
+    """A cell: three digits of a number, nothing where there is none."""
+    if not isinstance(value, float):
+        return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:.0f}" if value >= 100 else f"{value:.2g}" if value < 0.1 else f"{value:.3g}"
+
+
+def table(columns: dict[str, str], rows: Rows) -> Iterator[str]:
+    """A Markdown table; the keys of the rows are those of the columns."""
+    yield "| " + " | ".join(columns.values()) + " |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield "| " + " | ".join(shown(row.get(key)) for key in columns) + " |"
+    yield ""
+
+
+def bars(rows: Rows) -> Iterator[str]:
+    """What must be reached, and what was."""
+    verdicts = [row | {"met": "met" if row["met"] else "**not met**"} for row in rows]
+    return table({"work": "work", "bar": "bar", "found": "found", "met": ""}, verdicts)
+
+
+def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
+    """All tables, under their headings."""
+    machine = cpu["machine"]
+    yield (
+        f"{machine['processor']}, {machine['cores']} cores, NumPy {machine['versions']['numpy']}, "
+        f"numba {machine['versions']['numba']}; at least {cpu['repeats']} repeats, of which the "
+        f"best counts. Load at the start: {machine['load_at_start']}."
+    )
+    yield ""
+    yield from bars(cpu["bars"])
+    yield f"{gpu['machine']['gpu']}, PyTorch {gpu['machine']['versions']['torch'].split('+')[0]}:\n"
+    yield from bars(gpu["bars"])
+    yield "### Apply\n\nOur time over theirs; the spread is our median over our best.\n"
+    sizes = {"labels": "n", "removed": "k"}
+    ratios = {"one-liner": "that line", "copy": "a copy"}
+    literal = {"literal": "the paper's procedure", "spread": "spread"}
+    yield from table(sizes | ratios | literal, cpu["apply"])
+    yield "The outputs of a real network, ResNet18 on CIFAR-10, repeated to the same size:\n"
+    yield from table(sizes | ratios | {"spread": "spread"}, cpu["real"])
+    yield "On a GPU, beside the same line in PyTorch. The errors are those of float32 rows:\n"
+    of_copy = {"rows": "rows", **sizes, "bandwidth": "of a copy's bandwidth"}
+    yield from table(of_copy | ratios | {"spread": "spread", "error": "error"}, gpu["apply"])
+    yield "### Fit\n\nOur time over that of the paper's procedure, as it is and in products.\n"
+    each = {"rows each": "rows a label"}
+    literally = {"literal": "as written", "in products": "in products", "spread": "spread"}
+    yield from table(sizes | each | literally, cpu["fit"])
+    yield "### Growth\n\nThe exponent between the two largest sizes: 1 is linear.\n"
+    growth = {"of": "with", "work": "work", "exponent": "exponent"}
+    yield from table(growth, cpu["growth"])
+
+
+def main() -> None:
+    """Write the tables beside the page that includes them."""
+    cpu, gpu = (json.loads((RESULTS / f"speed-{d}.json").read_text()) for d in ("cpu", "gpu"))
+    (DOCS / "speed-table.md").write_text("\n".join(page(cpu, gpu)).rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""The loops that filter rows of few labels, compiled by numba.
+
+A short row does not fill a vector register. So a tile of rows is turned on its side, and every
+step is taken for all of its rows at once, with the same arithmetic as in `unlabel.fast.rows`.
+A row without a residual keeps its numbers bit by bit, whatever the rows beside it do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unlabel.fast.compiling import DIAGONAL, LIFT, PULL, QUIET, TILE, WEIGHT, inlined
+
+
+@inlined
+def _masses(tile: Any, removed: Any, retained: Any, begin: int, left: Any) -> None:
+    """Sum up from the end what each step from one on finds."""
+    k = len(removed)
+    for r in range(left.shape[1]):
+        left[k, r] = 0.0
+    for j in range(len(retained)):
+        column = retained[j]
+        for r in range(left.shape[1]):
+            left[k, r] += tile[column, r]
+    for step in range(k - 1, begin - 1, -1):
+        column = removed[step]
+        for r in range(left.shape[1]):
+            left[step, r] = left[step + 1, r] + tile[column, r]
+
+
+@inlined
+def _residuals(
+    tile: Any, left: Any, step: int, order: Any, live: int, means: Any, numbers: Any, rho: Any
+) -> Any:
+    """Write each row's residual, clipped to [0, 1]; tells whether there is one."""
+    loud = 0
+    quiet, column = numbers[step, QUIET], order[live]
+    for r in range(left.shape[1]):
+        rest = left[step + 1, r]
+        loud += (tile[column, r] > quiet * rest) | (rest == 0)
+    if loud == 0:
+        return False
+    for r in range(left.shape[1]):
+        rho[r] = 0.0
+    for j in range(live):
+        other = order[j]
+        factor = means[step, other]
+        for r in range(left.shape[1]):
+            rho[r] += factor * tile[other, r]
+    diagonal, pull = numbers[step, DIAGONAL], numbers[step, PULL]
+    found = 0
+    for r in range(left.shape[1]):
+        label, rest = tile[column, r], left[step + 1, r]
+        residual = (diagonal * label - pull * rho[r]) / left[step, r]
+        residual = residual if label > quiet * rest else 0.0
+        residual = residual if residual > 0 else 0.0
+        residual = residual if residual < 1 else 1.0
+        rho[r] = residual if rest > 0 else 1.0
+        found += rho[r] > 0
+    return found > 0
+
+
+@inlined
+def _mix(
+    tile: Any,
+    left: Any,
+    step: int,
+    order: Any,
+    live: int,
+    shares: Any,
+    numbers: Any,
+    rho: Any,
+    scale: Any,
+    own: Any,
+    given: Any,
+) -> None:
+    """Mix the step's share into the rows that have a residual."""
+    weight = numbers[step, WEIGHT]
+    raised = 1.0 if weight > 1e-100 else LIFT
+    for r in range(left.shape[1]):
+        rest = left[step + 1, r]
+        whole = (1.0 - rho[r]) + rho[r] * weight
+        # A row without a residual is multiplied by 1, and 0 is added to it.
+        is_mixed = rho[r] > 0
+        inverse = 1.0 / rest if rest > 0 else 0.0
+        scale[r] = inverse if is_mixed else 1.0
+        own[r] = (1.0 - rho[r]) / whole * LIFT if is_mixed else 1.0
+        given[r] = rho[r] / (whole * raised) * LIFT
+    for j in range(live):
+        column = order[j]
+        share = shares[step, column] * raised
+        for r in range(left.shape[1]):
+            tile[column, r] = tile[column, r] * scale[r] * own[r] + share * given[r]
+
+
+@inlined
+def _redistribute_tile(
+    rows: Any,
+    first: int,
+    size: int,
+    out: Any,
+    order: Any,
+    removed: Any,
+    retained: Any,
+    means: Any,
+    shares: Any,
+    numbers: Any,
+    tolerance: float,
+    tile: Any,
+    left: Any,
+    rho: Any,
+    scale: Any,
+    own: Any,
+    given: Any,
+) -> int:
+    """Filter up to `TILE` rows; gives the first that is no probability vector, or -1.
+
+    `order` are the retained columns and then the removed ones, the first to go last.
+    """
+    n, k = rows.shape[1], len(removed)
+    for r in range(size):
+        for j in range(n):
+            tile[j, r] = rows[first + r, j] * LIFT
+    _masses(tile, removed, retained, 0, left)
+    bad = -1
+    for r in range(left.shape[1]):
+        rho[r] = abs(left[0, r] / LIFT - 1.0)
+    for j in range(n):
+        for r in range(left.shape[1]):
+            rho[r] = rho[r] if tile[j, r] >= 0 else np.inf
+    for r in range(size - 1, -1, -1):
+        bad = bad if rho[r] <= tolerance else first + r
+    for step in range(k):
+        live = n - 1 - step
+        if _residuals(tile, left, step, order, live, means, numbers, rho):
+            _mix(tile, left, step, order, live, shares, numbers, rho, scale, own, given)
+            _masses(tile, removed, retained, step + 1, left)
+    for j in range(len(retained)):
+        column = retained[j]
+        for r in range(left.shape[1]):
+            tile[column, r] /= left[k, r]
+        for r in range(size):
+            out[first + r, j] = tile[column, r]
+    return bad
+
+
+@inlined
+def redistribute_narrow(
+    rows: Any,
+    out: Any,
+    removed: Any,
+    retained: Any,
+    means: Any,
+    shares: Any,
+    numbers: Any,
+    tolerance: float,
+) -> int:
+    """Filter rows; gives the first that is no probability vector, or -1."""
+    n, bad = rows.shape[1], -1
+    order = np.empty(n, dtype=np.uintp)
+    order[: len(retained)] = retained
+    order[len(retained) :] = removed[::-1]
+    tile, left, rho = np.zeros((n, TILE)), np.zeros((len(removed) + 1, TILE)), np.zeros(TILE)
+    scale, own, given = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE)
+    for first in range(0, len(rows), TILE):
+        size = min(TILE, len(rows) - first)
+        found = _redistribute_tile(
+            rows,
+            first,
+            size,
+            out,
+            order,
+            removed,
+            retained,
+            means,
+            shares,
+            numbers,
+            tolerance,
+            tile,
+            left,
+            rho,
+            scale,
+            own,
+            given,
+        )
+        bad = found if bad < 0 else bad
+    return bad

@@ -1,0 +1,12 @@
+"""The filter behind a PyTorch model: `remove_labels` appends it, `FilterModule` is it alone."""
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "unlabel.torch needs PyTorch: pip install 'unlabel[torch]'.", name=error.name
+    ) from None
+
+from unlabel.torch.module import FilteredModel, FilterModule, remove_labels
+
+__all__ = ["FilterModule", "FilteredModel", "remove_labels"]

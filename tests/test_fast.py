@@ -1,0 +1,143 @@
+"""The compiled loops and plain NumPy: the same numbers, the same errors, the same promises."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import plain
+from test_promises import cases
+from unlabel import UnlabelError, fast
+from unlabel.fitting import fit_filter
+
+needs_numba = pytest.mark.skipif(not fast.is_available(), reason="numba is not installed")
+
+
+def without_numba(work):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fast, "is_available", lambda: False)
+        return work()
+
+
+def saturated(n_rows, n, removed, dtype, seed=0):
+    """Rows as networks give them: most of all mass on one label, often a removed one."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(scale=2, size=(n_rows, n))
+    truth = rng.integers(n, size=n_rows)
+    truth[::2] = rng.choice(removed, size=len(truth[::2]))
+    logits[np.arange(n_rows), truth] += rng.normal(10, 4, size=n_rows)
+    rows = np.exp(logits - logits.max(axis=1, keepdims=True))
+    rows[::5, removed[0]] = 0.0
+    rows[::5] *= 1e-7 / rows[::5].sum(axis=1, keepdims=True)
+    rows[::5, removed[0]] = 1 - 1e-7
+    return (rows / rows.sum(axis=1, keepdims=True)).astype(dtype), truth
+
+
+SIZES = [(10, 1), (10, 7), (40, 3), (40, 25)]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-12)])
+@pytest.mark.parametrize(("n", "k"), SIZES)
+def test_errors_against_the_step_by_step_form(both_ways, n, k, dtype, tolerance):
+    removed = np.random.default_rng(1).permutation(n)[:k].tolist()
+    rows, _ = saturated(200, n, removed, dtype)
+    reference, _ = saturated(6 * k, n, removed, np.float64, seed=2)
+    labels = np.repeat(removed, 6)
+    steps = plain.fit(np.split(reference, k), removed, n)
+    wide = rows.astype(np.float64)
+    wide /= wide.sum(axis=1, keepdims=True)
+    exact = plain.apply(wide, steps)
+    ours = fit_filter(reference, labels, remove=removed).apply(rows)
+    assert ours.dtype == dtype
+    assert np.abs(ours - exact).max() < tolerance
+
+
+@needs_numba
+@given(cases())
+def test_both_ways_give_the_same_numbers(case):
+    fitted, rows = case
+    apart = np.abs(fitted.apply(rows) - without_numba(lambda: fitted.apply(rows))).max()
+    assert apart <= max(1e-12, np.finfo(rows.dtype).eps)
+
+
+@needs_numba
+@pytest.mark.parametrize(("n", "k"), [*SIZES, (300, 150)])
+def test_both_ways_fit_the_same_statistics(n, k):
+    removed = np.random.default_rng(1).permutation(n)[:k].tolist()
+    rows, truth = saturated(8 * n, n, removed, np.float64)
+    truth[: len(removed)] = removed
+    fitted = fit_filter(rows, truth, remove=removed)
+    other = without_numba(lambda: fit_filter(rows, truth, remove=removed))
+    np.testing.assert_allclose(fitted.means, other.means, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fitted.shares, other.shares, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        fitted.apply(rows), without_numba(lambda: other.apply(rows)), rtol=0, atol=1e-12
+    )
+
+
+def broken(change):
+    rows = np.full((900_000, 2), 0.5, dtype=np.float32)  # so many that threads share them
+    rows[700_003:700_010, 1] = change
+    return rows
+
+
+@pytest.mark.parametrize("change", [np.nan, np.inf, -np.inf, -0.1, 0.7, 1e30])
+def test_the_first_bad_row_is_named_alike(both_ways, change):
+    fitted = fit_filter(np.eye(2), [0, 1], remove=[0])
+    with pytest.raises(UnlabelError, match=r"^Row 700003 is no row of probabilities"):
+        fitted.apply(broken(change))
+
+
+def test_negative_zero_is_a_probability(both_ways):
+    fitted = fit_filter(np.eye(3), [0, 1, 2], remove=[0])
+    np.testing.assert_array_equal(fitted.apply([[-0.0, 0.25, 0.75]]), [[0.25, 0.75]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "k"), [(10, 7), (100, 3)])
+def test_a_row_does_not_depend_on_its_thread_or_tile(both_ways, n, k, dtype):
+    removed = list(range(k))
+    rows, truth = saturated(1_500_000 // n, n, removed, dtype)
+    fitted = fit_filter(rows[:5000], truth[:5000], remove=removed)
+    result = fitted.apply(rows)
+    at = np.random.default_rng(0).permutation(len(rows))[:3001]
+    np.testing.assert_array_equal(fitted.apply(rows[at]), result[at])
+    singles = np.vstack([fitted.apply(rows[i : i + 1]) for i in at[:50]])
+    np.testing.assert_array_equal(singles, result[at[:50]])
+
+
+def test_threads_may_apply_a_filter_at_once(both_ways):
+    rows, truth = saturated(150_000, 10, [0, 1], np.float32)
+    fitted = fit_filter(rows[:2000], truth[:2000], remove=[0, 1])
+    expected = fitted.apply(rows)
+    with ThreadPoolExecutor(4) as threads:
+        for result in threads.map(fitted.apply, [rows] * 8):
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_many_labels_of_a_large_label_space(both_ways):
+    n, k = 20_000, 200
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.full(n, 0.1), k)
+    removed = rng.permutation(n)[:k]
+    fitted = fit_filter(rows, removed, remove=removed)
+    result = fitted.apply(rows.astype(np.float32))
+    assert result.shape == (k, n - k)
+    np.testing.assert_allclose(result.sum(axis=1), 1, rtol=1e-4)
+
+
+LAZY = """
+import sys
+import unlabel
+assert "numba" not in sys.modules
+from unlabel.fitting import fit_filter
+fitted = fit_filter([[.6, .4], [.3, .7]], [0, 1], remove=[0], method="mask")
+assert "numba" not in sys.modules
+"""
+
+
+def test_importing_unlabel_imports_no_numba():
+    subprocess.run([sys.executable, "-W", "error", "-c", LAZY], check=True)
