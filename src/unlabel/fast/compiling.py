@@ -40,7 +40,11 @@ def inlined(function: Function) -> Function:
 
 
 def summing(function: Function) -> Function:
-    """Compile a part whose sums may be reordered, to lie in vector registers."""
+    """Compile a part whose sums may be reordered, to lie in vector registers.
+
+    It must write to no array: whether a loop that does is reordered hangs on where its arrays
+    lie in memory, and with it the last digit.
+    """
     return _compile(function, forceinline=True, fastmath={"reassoc"})
 
 

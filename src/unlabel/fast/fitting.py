@@ -26,14 +26,19 @@ def _column_means(rows: Any) -> Any:
     return total / len(rows)
 
 
-@summing
-def _away(rows: Any, i: int, along: Any, mean: Any, away: Any) -> Any:
-    """Write how far a row is from a multiple of the mean; gives the sum of that."""
-    length = 0.0
+@inlined
+def _write_away(rows: Any, i: int, along: Any, mean: Any, away: Any) -> None:
+    """Write how far a row is from a multiple of the mean."""
     for j in range(len(mean)):
         away[j] = abs(rows[i, j] - along * mean[j])
-        length += away[j]
-    return length
+
+
+@summing
+def _sum(values: Any) -> Any:
+    total = 0.0
+    for j in range(len(values)):
+        total += values[j]
+    return total
 
 
 @inlined
@@ -42,7 +47,8 @@ def _mean_direction(rows: Any, mean: Any, rounding: float) -> Any:
     direction, away = np.zeros(len(mean)), np.empty(len(mean))
     square, informative = dot(mean.reshape((1, len(mean))), 0, mean), 0
     for i in range(len(rows)):
-        length = _away(rows, i, dot(rows, i, mean) / square, mean, away)
+        _write_away(rows, i, dot(rows, i, mean) / square, mean, away)
+        length = _sum(away)
         if length > rounding:
             informative += 1
             scale = 1.0 / length
