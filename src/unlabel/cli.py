@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from unlabel.bench.commands import app as bench
 from unlabel.files import refuse_existing, whole_file
 from unlabel.filter import OutputFilter
 from unlabel.inspection import describe
@@ -25,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+app.add_typer(bench, name="bench")
 console = Console()
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]

@@ -89,13 +89,15 @@ def run_suite(
 
 
 def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -> list[Piece]:
-    """What is not yet done of some studies, in order."""
+    """What is not yet done of some studies, in order, and the base models it needs."""
     study_of = {cell: study for study in studies for cell in study.cells()}
+    chosen = set(select(study_of, only))
+    chosen |= {cell.base for cell in chosen} & study_of.keys()
     left = []
-    for cell in select(study_of, only):
-        study = study_of[cell]
-        done = (read_facts(out, cell) or {"methods": ()})["methods"]
-        left += [Piece(study, cell, of) for of in study.methods(cell) if of not in done]
+    for cell, study in study_of.items():
+        if cell in chosen:
+            done = (read_facts(out, cell) or {"methods": ()})["methods"]
+            left += [Piece(study, cell, of) for of in study.methods(cell) if of not in done]
     return left
 
 

@@ -138,7 +138,7 @@ def _write_arrays(path: Path, arrays: dict[str, Array]) -> None:
 
 def _read_arrays(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return dict(stored)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, lzma.LZMAError) as error:
         raise _damaged(path) from error

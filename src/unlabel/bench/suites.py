@@ -57,7 +57,7 @@ class Nhle:
     images_a_class: int = 100
     batch: int = 32
     momentum: float = 0.9
-    clip: float = 1.0
+    clip: float = 0.3
     epochs: int = 10
     epochs_of_many: int = 3  # where more than 20 labels go
 

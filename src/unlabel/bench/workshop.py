@@ -13,7 +13,7 @@ from torch import nn
 
 from unlabel.bench.cells import BASE, Cell
 from unlabel.bench.data import load_set
-from unlabel.bench.models import build
+from unlabel.bench.models import MOBILENET_ADDRESS, build
 from unlabel.bench.record import keep
 from unlabel.bench.store import read_facts
 from unlabel.bench.suites import Study
@@ -22,7 +22,7 @@ from unlabel.bench.training import Images, Progress, resize_inputs, seeded, trai
 from unlabel.files import whole_file
 from unlabel.validation import UnlabelError
 
-MOBILENET_FILE = "mobilenet_v2-b0353104.pth"
+MOBILENET_FILE = MOBILENET_ADDRESS.rpartition("/")[2]
 
 
 class Workshop:
@@ -101,8 +101,8 @@ class Workshop:
         cell = Cell(study.set, study.architecture, seed, BASE)
         weights = cell.weights(self.out)
         if read_facts(self.out, cell) is None:
-            self.train_base(study, seed, lambda part: None)
-        elif not weights.exists():
+            raise UnlabelError("The base model could not be trained.")
+        if not weights.exists():
             raise UnlabelError(
                 f"{weights} is gone, and the results of {cell} were made with it: put it back, or "
                 f"delete {cell.file(self.out, '').parent} to begin again."
@@ -121,9 +121,17 @@ class Workshop:
         )
 
     def _imagenet_file(self) -> Path:
-        if self.imagenet is None:
-            raise UnlabelError(
-                f"MobileNetV2 begins with ImageNet weights: give {MOBILENET_FILE} with --weights."
-            )
-        is_folder = self.imagenet.is_dir()
-        return self.imagenet / MOBILENET_FILE if is_folder else self.imagenet
+        if self.imagenet is not None:
+            is_folder = self.imagenet.is_dir()
+            return self.imagenet / MOBILENET_FILE if is_folder else self.imagenet
+        kept = Path(torch.hub.get_dir(), "checkpoints", MOBILENET_FILE)  # torchvision's own place
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                torch.hub.download_url_to_file(MOBILENET_ADDRESS, str(kept), progress=False)
+            except OSError as error:
+                raise UnlabelError(
+                    f"{MOBILENET_ADDRESS} could not be fetched ({error}): give {MOBILENET_FILE} "
+                    "with --weights."
+                ) from error
+        return kept

@@ -2,13 +2,15 @@
 
 A reconstruction: the full text was not available. Negative-hot labels say what an image is
 not: -1 at the label to forget, 0 elsewhere, under cross-entropy. That is an ascent on an
-unbounded loss, so the gradient's norm is clipped. The class weight mask then sets the
-forgotten labels' rows of the last layer to 0.
+unbounded loss, so the gradient's norm is clipped, and a batch whose label is no likelier than
+chance, in the mean of its logarithm, counts no more: without these the model runs away. The
+class weight mask then sets the forgotten labels' rows of the last layer to 0.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import asdict
 
 import torch
@@ -59,7 +61,8 @@ def finetune(
 
     def loss(rows: Tensor) -> Tensor:
         logits = model(as_input(images.pixels[rows]))
-        return -F.cross_entropy(logits, images.labels[rows])
+        against = F.cross_entropy(logits, images.labels[rows])
+        return -against.clamp(max=math.log(logits.shape[1]))
 
     model.eval()
     descend(
