@@ -98,7 +98,7 @@ class Study:
 
 
 _CIFAR = Recipe(epochs=40, batch=512, rate=0.2)
-_FEW_OF_EACH = Unsir(noise_images=32, retain_a_class=100)
+_FEW_OF_EACH = Unsir(noise_images=25, retain_a_class=100, batch=128)
 
 SUITES: dict[str, tuple[Study, ...]] = {
     "paper": (

@@ -118,6 +118,7 @@ def train(
     )
     started = now(device)
     model.train()
+    torch.backends.cudnn.benchmark = True  # worth its time here, where shapes are always the same
     with seeded(seed):
         for epoch in range(recipe.epochs):
             order = torch.randperm(len(images), generator=random, device=device)
@@ -135,6 +136,7 @@ def train(
                 optimiser.zero_grad()
                 schedule.step()
             progress((epoch + 1) / recipe.epochs)
+    torch.backends.cudnn.benchmark = False
     model.eval()
     total = now(device) - started
     return {"epoch": total / recipe.epochs, "total": total}

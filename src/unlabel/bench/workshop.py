@@ -47,7 +47,6 @@ class Workshop:
         # One at a time: pieces come in the order of their sets, architectures and seeds.
         self._images = lru_cache(maxsize=1)(self._load_images)
         self._base = lru_cache(maxsize=1)(self._load_base)
-        torch.backends.cudnn.benchmark = True
         torch.backends.cudnn.allow_tf32 = False  # what is trained in bfloat16 is judged in float32
 
     def task(self, study: Study, cell: Cell, progress: Progress) -> Task:

@@ -30,6 +30,8 @@ from unlabel.bench.training import (
     timed,
 )
 
+NOISE_BATCH = 1024  # images made at a time, of several labels where each has few
+
 
 def run(task: Task) -> Outcome:
     """Impair the base model with noise and repair it with images of retained labels.
@@ -41,10 +43,12 @@ def run(task: Task) -> Outcome:
     random = generator(task.seed, device)
     seconds: dict[str, float] = {}
     with timed(seconds, "noise", device):
-        shape = task.train_images.pixels.shape[1:3]
-        noise = torch.cat([make_noise(model, f, shape, settings, random) for f in task.removed])
         of_noise = torch.tensor(task.removed, device=device).repeat_interleave(
             settings.noise_images
+        )
+        shape = task.train_images.pixels.shape[1:3]
+        noise = torch.cat(
+            [make_noise(model, of, shape, settings, random) for of in of_noise.split(NOISE_BATCH)]
         )
     with timed(seconds, "retain", device):
         retained = retain_set(task)
@@ -63,20 +67,20 @@ def run(task: Task) -> Outcome:
 
 def make_noise(
     model: nn.Module,
-    label: int,
+    labels: Tensor,
     shape: tuple[int, int],
     settings: Unsir,
     random: torch.Generator,
 ) -> Tensor:
-    """Images that the model least takes for a label, under a penalty on their size.
+    """One image for each label, which the model least takes for it, under a penalty on its size.
 
-    They are the model's input, of the set's height and width. The model is not changed.
+    The images are the model's input, of the set's height and width, and do not depend on each
+    other. The model is not changed.
     """
     model.eval().requires_grad_(False)
     noise = torch.randn(
-        settings.noise_images, 3, *shape, generator=random, device=random.device
+        len(labels), 3, *shape, generator=random, device=random.device
     ).requires_grad_()
-    labels = torch.full((len(noise),), label, device=random.device)
     optimiser = torch.optim.Adam([noise], lr=settings.noise_rate)
     for _ in range(settings.noise_steps):
         with autocast(random.device):
