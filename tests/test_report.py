@@ -380,7 +380,7 @@ def test_numbers_are_written_plainly():
 
 def test_without_jinja_the_extra_is_named(summary, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    report._environment.cache_clear()
+    report.environment.cache_clear()
     with pytest.raises(UnlabelError, match=r"pip install 'unlabel\[cli\]'"):
         render(summary)
 

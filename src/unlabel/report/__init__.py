@@ -30,7 +30,7 @@ def render(summary: Summary) -> str:
         An HTML document, to be written as UTF-8. The same summary gives the same text.
     """
     page: str = (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             summary=summary,
@@ -47,7 +47,8 @@ def render(summary: Summary) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What renders pages, with the style and the parts that they share."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:

@@ -1,0 +1,41 @@
+"""The tables as one HTML page with plots, in the style of the reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unlabel.bench import setups
+from unlabel.bench.figures import Gathered
+from unlabel.bench.paper import FORGET
+from unlabel.bench.plots import plots
+from unlabel.bench.sections import ALIKE, epsilon_note, sections
+from unlabel.report import environment
+
+
+def render(gathered: Gathered) -> str:
+    """Render the page; the same figures give the same text."""
+    shared = environment()
+    from jinja2 import ChoiceLoader, PackageLoader  # the environment says so where it is missing
+
+    loader = ChoiceLoader([PackageLoader("unlabel", "bench"), shared.loader])
+    laid_out = sections(gathered)
+    networks = dict.fromkeys((t.set, t.architecture) for s in laid_out for t in s.tables)
+    page: str = (
+        shared.overlay(loader=loader)
+        .get_template("tables.html.j2")
+        .render(
+            sections=laid_out,
+            plots=[plots(gathered.spreads, *network) for network in networks],
+            failures=setups.failures(gathered.facts),
+            epsilon=epsilon_note(),
+            alike=ALIKE,
+            forget=FORGET,
+            hardware=sorted({facts["hardware"] for facts in gathered.facts.values()}),
+            versions=sorted({_versions(facts["versions"]) for facts in gathered.facts.values()}),
+        )
+    )
+    return page
+
+
+def _versions(of: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(of.items()))
