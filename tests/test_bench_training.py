@@ -1,4 +1,4 @@
-from functools import partial
+import copy
 
 import numpy as np
 import pytest
@@ -166,19 +166,16 @@ def test_a_few_of_each_label():
 
 def test_a_model_can_resize_what_it_is_given():
     sides = []
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(2))
-    model.register_forward_pre_hook(lambda _, inputs: sides.append(inputs[0].shape[-2:]))
+    model = torch.nn.Sequential(torch.nn.Flatten())
+    model[0].register_forward_pre_hook(lambda _, inputs: sides.append(inputs[0].shape[-2:]))
     resize_inputs(model, 16)
-    model(torch.zeros(1, 3, 16, 16))
-    sides.clear()
-    shown = []
-    model[0].register_forward_pre_hook(lambda _, inputs: shown.append(inputs[0].shape[-2:]))
     model(torch.zeros(2, 3, 8, 8))
-    assert shown == [(16, 16)]
+    copy.deepcopy(model)(torch.zeros(2, 3, 8, 8))
+    assert sides == [(16, 16)] * 2
 
 
 def test_seconds_are_noted():
     seconds = {}
     with timed(seconds, "waiting", CPU):
-        partial(sum, range(1000))()
+        sum(range(1000))
     assert seconds["waiting"] > 0

@@ -57,7 +57,7 @@ class Nhle:
     images_a_class: int = 100
     batch: int = 32
     momentum: float = 0.9
-    clip: float = 0.3
+    clip: float = 0.1
     epochs: int = 10
     epochs_of_many: int = 3  # where more than 20 labels go
 
@@ -158,7 +158,9 @@ SUITES: dict[str, tuple[Study, ...]] = {
             "digits",
             "small",
             Recipe(epochs=12, batch=64, rate=0.1, padding=1, flip=False),
-            Unsir(noise_images=64, retain_a_class=100, batch=64),
+            Unsir(
+                noise_images=64, retain_a_class=100, batch=16, impair_rate=0.05, repair_rate=0.03
+            ),
             Nhle(rate=1e-3),
             seeds=(0, 1),
         ),
