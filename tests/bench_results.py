@@ -57,6 +57,7 @@ def write_seed(folder, seed, *, forget=("F1", "F2", "F3", "F4"), only_retrained=
             "unsir": logits(rng, EVERY),
             "nhle_cwm": logits(rng, EVERY),
             "linear_filtration_naive": naive,
+            "linear_filtration_normalization": naive + rng.normal(0, 0.1, 10).astype("f4"),
             "linear_filtration_zeroing": naive + rng.normal(0, 0.1, naive.shape).astype("f4"),
         }
         fitted = fit_filter(base, LABELS, classes=EVERY, remove=cell.removed, input="logits")

@@ -65,7 +65,9 @@ def test_every_table_of_the_paper_is_there(gathered):
         "Processing time",
     ]
     assert text.count("### CIFAR-10, ResNet18") == 6
-    assert text.count("Our images went through JPEG at quality 92 to 95. Both trained from") == 6
+    assert (
+        text.count("Our images went through JPEG at quality 92 to 95. Both are trained from") == 6
+    )
     assert text.count("Seeds: 2 of the base model and the methods, 3 of retraining.") == 6
     assert "at least 1e-12" in text
 
@@ -153,6 +155,19 @@ def test_what_differs_from_the_paper_stands_above_the_table():
     text = markdown(Gathered({at: Spread(0.8, 0.8, 0.8, 1)}, {cell: facts}))
     assert "Ours is fine-tuned from ImageNet-1K at 128 pixels for 5 epochs, the paper's" in text
     assert "Judged on 2,000 of 10,000 test images, the first 20 of each label: coverage" in text
+
+
+def test_what_rounding_did_is_said(tmp_path):
+    bench_results.write_seed(tmp_path, 0, forget=["F2"])
+    cell = Cell(SET, ARCHITECTURE, 0, "F2")
+    stored = read_result(tmp_path, cell)
+    found = gather(tmp_path)
+    assert found.rounding is None
+    assert "rounding" not in markdown(found)
+    before = found.spreads[key("osr", "A_R", "F2")].mean + 0.0123
+    facts = stored.facts | {"full_precision": {"osr": {"A_R": before}}}
+    write_result(tmp_path, Result(cell, facts, stored.arrays, stored.filter))
+    assert "rounding the logits to be stored moved A_R by .0123" in markdown(gather(tmp_path))
 
 
 def test_the_csv_has_every_figure(gathered):

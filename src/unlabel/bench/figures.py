@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from unlabel import metrics
 from unlabel.bench.cells import BASE, Cell
 from unlabel.bench.paper import Key
-from unlabel.bench.store import Facts, Result, read_facts, read_result, stored_cells
+from unlabel.bench.store import STEP, Facts, Result, read_facts, read_result, stored_cells
 from unlabel.evaluation import unchanged, without
 from unlabel.fitting import fit_filter
 from unlabel.parts import Float64s, Floats
@@ -29,6 +29,7 @@ from unlabel.validation import UnlabelError
 
 FLOOR = "retrain_again"
 KEEP_ALL_OUTPUTS = ("unsir", "nhle_cwm")
+NEXT_TO_GRID = 1e-4
 # With fewer cells, starting processes takes longer than they save.
 ENOUGH_FOR_PROCESSES = 16
 
@@ -48,10 +49,15 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """The figures of a folder of results, and what its cells say of themselves."""
+    """The figures of a folder of results, and what its cells say of themselves.
+
+    `rounding` is the most that A_R differs by from what was found at run time, before logits
+    were rounded, in cells whose test rows were all stored; None without such cells.
+    """
 
     spreads: dict[Key, Spread]
     facts: dict[Cell, Facts]
+    rounding: float | None = None
 
 
 def gather(results: Path, progress: Progress = lambda part: None) -> Gathered:
@@ -65,18 +71,33 @@ def gather(results: Path, progress: Progress = lambda part: None) -> Gathered:
     cores = os.cpu_count() if len(tasks) >= ENOUGH_FOR_PROCESSES else 1
     parallel = Parallel(n_jobs=cores, return_as="generator")
     over_seeds: dict[Key, list[float]] = defaultdict(list)
+    facts = {cell: of for cell in cells if (of := read_facts(results, cell)) is not None}
+    changes: list[float] = []
     work = (delayed(cell_figures)(results, cell, cells) for cell in tasks)
-    for done, figures in enumerate(parallel(work), start=1):
+    for done, (cell, figures) in enumerate(zip(tasks, parallel(work), strict=True), start=1):
         for key, value in figures.items():
             over_seeds[key].append(value)
+        changes += _changes_by_rounding(figures, facts[cell])
         progress(done / len(tasks))
     return Gathered(
         {
             key: Spread(float(np.mean(values)), min(values), max(values), len(values))
             for key, values in over_seeds.items()
         },
-        {cell: facts for cell in cells if (facts := read_facts(results, cell)) is not None},
+        facts,
+        max(changes, default=None),
     )
+
+
+def _changes_by_rounding(figures: Figures, facts: Facts) -> list[float]:
+    if facts["rows"]["judged"] != facts["rows"]["test"]:
+        return []
+    before = facts["full_precision"]
+    return [
+        abs(value - before[key.method]["A_R"])
+        for key, value in figures.items()
+        if key.metric == "A_R" and key.method in before
+    ]
 
 
 def cell_figures(results: Path, cell: Cell, stored: Sequence[Cell]) -> Figures:
@@ -170,7 +191,7 @@ class _Judge:
             if name.startswith("linear_filtration"):
                 if matrix.shape != (len(self.retained), len(self.every)):
                     raise _damaged(result.cell, f"{name} has the shape {matrix.shape}")
-                found[name] = self._softmax(result, logits @ matrix.T, self.retained)
+                found[name] = self._softmax(result, _on_grid(logits @ matrix.T), self.retained)
         return found
 
     def probabilities(self, of: Result, name: str, columns: Sequence[Any]) -> Floats:
@@ -229,6 +250,16 @@ class _Judge:
         padded = metrics.on_all(output, self.retained, self.every)
         kl = metrics.kl_divergence(padded, base)
         return {"KL_base_R": float(kl[~self.gone].mean()), "KL_base_F": float(kl[self.gone].mean())}
+
+
+def _on_grid(logits: Float64s) -> Float64s:
+    """Logits less the largest, on the grid of stored ones where they are next to it.
+
+    Matrices in float32 take them off it by a little, which would break ties that mask has.
+    """
+    below = logits - logits.max(axis=1, keepdims=True)
+    nearest = np.rint(below * STEP) / STEP
+    return np.asarray(np.where(np.abs(below - nearest) < NEXT_TO_GRID, nearest, below))
 
 
 def _read(results: Path, cell: Cell) -> Result:

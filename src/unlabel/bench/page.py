@@ -8,7 +8,7 @@ from unlabel.bench import setups
 from unlabel.bench.figures import Gathered
 from unlabel.bench.paper import FORGET
 from unlabel.bench.plots import plots
-from unlabel.bench.sections import ALIKE, epsilon_note, sections
+from unlabel.bench.sections import ALIKE, precision, sections
 from unlabel.report import environment
 
 
@@ -27,7 +27,7 @@ def render(gathered: Gathered) -> str:
             sections=laid_out,
             plots=[plots(gathered.spreads, *network) for network in networks],
             failures=setups.failures(gathered.facts),
-            epsilon=epsilon_note(),
+            precision=precision(gathered),
             alike=ALIKE,
             forget=FORGET,
             hardware=sorted({facts["hardware"] for facts in gathered.facts.values()}),

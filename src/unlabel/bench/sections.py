@@ -184,11 +184,17 @@ KINDS = (
 )
 
 
-def epsilon_note() -> str:
-    """What stands inside a logarithm."""
-    return (
+def precision(gathered: Gathered) -> str:
+    """What stands inside a logarithm, and what storing logits did."""
+    note = (
         f"Logarithms are natural; inside them probabilities count as at least {metrics.EPSILON:g}."
     )
+    if gathered.rounding is not None:
+        note += (
+            " Where all test images are judged, rounding the logits to be stored moved A_R by "
+            f"{score(gathered.rounding)} at the most."
+        )
+    return note
 
 
 def sections(gathered: Gathered) -> list[Section]:
@@ -211,7 +217,7 @@ def _table(gathered: Gathered, kind: _Kind, set: str, architecture: str) -> Tabl
     }
     notes = setups.differences(set, facts)
     if kind.name == "time":
-        notes.append(setups.hardware(facts.values()))
+        notes += setups.about_seconds(set, facts.values())
     groups = {
         metric.text: rows
         for metric in kind.metrics
@@ -282,4 +288,6 @@ def _entry(metric: Metric, ours: Spread | None, paper: str | None, best: bool) -
 
 def _as_ours(printed: str) -> str:
     """A figure of the paper as ours are written, without the zero before the point."""
+    if printed == "0.0":
+        return "0"
     return "∞" if printed == "inf" else re.sub(r"^(<?)0\.", r"\1.", printed)

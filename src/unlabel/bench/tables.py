@@ -11,7 +11,7 @@ from unlabel.bench import setups
 from unlabel.bench.figures import Gathered, Progress, gather
 from unlabel.bench.page import render
 from unlabel.bench.paper import paper_figures
-from unlabel.bench.sections import ALIKE, KINDS, Entry, Section, Table, epsilon_note, sections
+from unlabel.bench.sections import ALIKE, KINDS, Entry, Section, Table, precision, sections
 from unlabel.files import cannot_write, whole_file
 from unlabel.report.texts import score
 
@@ -66,7 +66,7 @@ def write_tables(results: Path, out: Path, progress: Progress = lambda part: Non
 
 def markdown(gathered: Gathered) -> str:
     """Every table, with what differs from the paper above each."""
-    lines = ["# The paper's tables and ours", "", f"{LEGEND} {epsilon_note()}"]
+    lines = ["# The paper's tables and ours", "", f"{LEGEND} {precision(gathered)}"]
     if failed := setups.failures(gathered.facts):
         lines += ["", "What failed:", "", *(f"- {note}" for note in failed)]
     for section in sections(gathered):
