@@ -6,6 +6,8 @@ import csv
 import io
 import math
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -198,6 +200,24 @@ def test_three_files_are_written_and_written_again(tmp_path):
     assert before["tables.md"].decode() == text
     write_tables(results, out)
     assert {name: (out / name).read_bytes() for name in names} == before
+
+
+RUN_AND_TELL_IMPORTS = """
+import sys
+from unlabel.__main__ import main
+try:
+    main()
+finally:
+    print(*{"torch", "torchvision", "PIL"} & sys.modules.keys(), file=sys.stderr)
+"""
+
+
+def test_the_command_prints_the_tables_and_needs_no_pytorch(tmp_path):
+    bench_results.write_seed(tmp_path, 0, forget=["F1"])
+    command = [sys.executable, "-c", RUN_AND_TELL_IMPORTS, "bench", "tables", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.split()) == (0, [])
+    assert done.stdout.strip() == (tmp_path / "tables.md").read_text(encoding="utf-8").strip()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unlabel.bench import setups
-from unlabel.bench.figures import Gathered, Progress, gather
+from unlabel.bench.figures import Gathered, gather
 from unlabel.bench.page import render
 from unlabel.bench.paper import paper_figures
+from unlabel.bench.progress import Bar
 from unlabel.bench.sections import ALIKE, KINDS, Entry, Section, Table, precision, sections
 from unlabel.files import cannot_write, whole_file
 from unlabel.report.texts import score
@@ -36,7 +37,7 @@ LEGEND = (
 )
 
 
-def write_tables(results: Path, out: Path, progress: Progress = lambda part: None) -> str:
+def write_tables(results: Path, out: Path) -> str:
     """Write ``tables.md``, ``tables.csv`` and ``tables.html``, and give the Markdown.
 
     Parameters
@@ -45,10 +46,11 @@ def write_tables(results: Path, out: Path, progress: Progress = lambda part: Non
         What ``unlabel bench run --out`` wrote. Cells that are not there yet are left blank.
     out : path
         The folder to write to.
-    progress : callable
-        Told which part of the cells is done.
     """
-    gathered = gather(results, progress)
+    bar = Bar(1.0)
+    with bar.step("Computing figures", 1.0) as progress:
+        gathered = gather(results, progress)
+    bar.clear()
     texts = {
         "tables.md": markdown(gathered),
         "tables.csv": tidy(gathered),
