@@ -44,13 +44,15 @@ class Workshop:
         self.data = data
         self.imagenet = imagenet
         self.device = device
+        self._progress: Progress = lambda part: None
         # One at a time: pieces come in the order of their sets, architectures and seeds.
         self._images = lru_cache(maxsize=1)(self._load_images)
         self._base = lru_cache(maxsize=1)(self._load_base)
         torch.backends.cudnn.allow_tf32 = False  # what is trained in bfloat16 is judged in float32
 
     def task(self, study: Study, cell: Cell, progress: Progress) -> Task:
-        """A cell's task."""
+        """A cell's task. The progress of loading its set comes before that of the task itself."""
+        self._progress = progress
         train_images, test_images, classes = self._images(study.set)
         return Task(
             train_images=train_images,
@@ -112,7 +114,7 @@ class Workshop:
         return Base(model.eval(), train_images, test_images)
 
     def _load_images(self, name: str) -> tuple[Images, Images, int]:
-        loaded = load_set(name, self.data)
+        loaded = load_set(name, self.data, self._progress)
         return (
             Images.of(loaded.train_images, loaded.train_labels, self.device),
             Images.of(loaded.test_images, loaded.test_labels, self.device),
