@@ -83,6 +83,61 @@ def test_only_plain_removal_of_probabilities_is_fused(monkeypatch):
     assert not FilterModule(warm).is_fusible
 
 
+@fused.redistribute.register_kernel("cpu")
+def in_plain_operators(
+    rows, removed, retained, column_after, residual, shares, weight, overlap, rest
+):
+    """What the kernels do with their arrays, so that what surrounds them is tested everywhere."""
+    kept, found = rows[:, retained].double(), rows[:, removed].double()
+    own, weights = torch.ones(len(rows)).double(), torch.zeros(found.shape).double()
+    for step in range(len(removed)):
+        left = kept.sum(1) + found[:, step + 1 :].sum(1)
+        whole = left + found[:, step]
+        rho = own * (rows.double() @ residual[step].double()) / whole
+        rho = (rho + weights @ overlap[step].double()).clamp(0, 1)
+        remains, weights = own * left / whole, weights * rest[step]
+        left = remains + weights.sum(1)
+        total = 1 - rho + rho * weight[step]
+        own = remains / left * (1 - rho) / total
+        weights = weights * ((1 - rho) / total / left)[:, None]
+        weights[:, step] = rho * weight[step] / total
+    mixed = own[:, None] * kept / kept.sum(1, keepdim=True) + weights @ shares.double()
+    assert (column_after[retained] == torch.arange(len(retained))).all()
+    return mixed.to(rows.dtype)
+
+
+@pytest.fixture
+def fused_on_the_cpu(monkeypatch):
+    monkeypatch.setattr(fused, "is_available", lambda: True)
+    monkeypatch.setattr(fused, "takes", lambda rows: rows.dtype in fused.DTYPES)
+
+
+@pytest.mark.parametrize(("n", "k"), CHAINS)
+def test_the_operator_gives_what_numpy_does(fused_on_the_cpu, n, k):
+    fitted, removed = fitted_chain(n, k)
+    rows = saturated(301, n, removed, seed=2)[0]
+    result = FilterModule(fitted)(torch.tensor(rows).float())
+    assert np.abs(result.double().numpy() - fitted.apply(rows)).max() < 1e-6
+
+
+def assert_same_in_any_shape(module, rows, k):
+    expected = module(rows)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(rows), expected)
+    assert torch.equal(torch.vmap(module)(rows.view(8, 8, 50)).flatten(0, 1), expected)
+    assert torch.equal(module(rows.view(4, 16, 50)).flatten(0, 1), expected)
+    assert torch.equal(module(rows.T.contiguous().T), expected)
+    assert module(rows[:0]).shape == (0, 50 - k)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.parametrize("k", [2, 40])
+def test_compiled_mapped_and_reshaped_the_operator_gives_the_same(fused_on_the_cpu, k):
+    fitted, removed = fitted_chain(50, k)
+    rows = torch.tensor(saturated(64, 50, removed, seed=3)[0]).float()
+    assert_same_in_any_shape(FilterModule(fitted), rows, k)
+
+
 @needs_cuda
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
@@ -108,16 +163,10 @@ def test_the_kernels_give_what_numpy_does(n, k, dtype):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
 @pytest.mark.parametrize("k", [2, 40])
-def test_compiled_and_mapped_they_give_the_same(k):
+def test_compiled_mapped_and_reshaped_the_kernels_give_the_same(k):
     fitted, removed = fitted_chain(50, k)
-    module = FilterModule(fitted).cuda()
     rows = torch.tensor(saturated(64, 50, removed, seed=3)[0], device="cuda").float()
-    expected = module(rows)
-    assert torch.equal(torch.compile(module, fullgraph=True)(rows), expected)
-    assert torch.equal(torch.vmap(module)(rows.view(8, 8, 50)).flatten(0, 1), expected)
-    assert torch.equal(module(rows.view(4, 16, 50)).flatten(0, 1), expected)
-    assert torch.equal(module(rows.T.contiguous().T), expected)
-    assert module(rows[:0]).shape == (0, 50 - k)
+    assert_same_in_any_shape(FilterModule(fitted).cuda(), rows, k)
 
 
 @needs_cuda

@@ -137,7 +137,7 @@ SUITES: dict[str, tuple[Study, ...]] = {
             "faces",
             "vit_b_16",
             Recipe(
-                epochs=60,
+                epochs=40,
                 batch=256,
                 rate=5e-4,
                 optimiser="adamw",
