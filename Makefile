@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 CORE_TESTS := $(patsubst %,tests/test_%.py,artifact calibration filter malformed_filters metrics \
 	osr promises public sklearn validation)
 
-.PHONY: demo test test-core check docs bench-tables clean
+.PHONY: demo test test-core check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -27,27 +27,33 @@ check: $(VENV)/.check
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -q docs docs/_build
 
+# Every method on a small set: two minutes. The paper's own experiments need a GPU.
+bench: $(VENV)/.bench
+	$(BIN)/unlabel bench run --suite quick --out results
+	$(BIN)/unlabel bench tables results
+
 bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/large_evaluation.py
 
 clean:
-	rm -rf $(VENV) .venv-core demo docs/_build
+	rm -rf $(VENV) .venv-core demo results docs/_build
 
 # A stamp a purpose: what is installed already is not installed again.
 $(VENV)/.demo: EXTRA := cli
 $(VENV)/.test: EXTRA := test
 $(VENV)/.check: EXTRA := check
 $(VENV)/.docs: EXTRA := docs
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/.venv
+$(VENV)/.bench: EXTRA := cli,torch
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.venv
 	@echo "Installing unlabel[$(EXTRA)] into $(VENV) ..."
 	@$(INSTALL) '.[$(EXTRA)]'
 	@$(if $(TORCHVISION),$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps \
-		--constraint constraints.txt torchvision)
+		--constraint constraints.txt pillow torchvision)
 	@touch $@
 
 # Without its dependencies: they would bring another build of torch.
-$(VENV)/.test: TORCHVISION := 1
+$(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
 
 .venv-core/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv-core

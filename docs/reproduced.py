@@ -12,7 +12,7 @@ from unlabel.bench.sections import precision, sections
 from unlabel.bench.tables import LEGEND, section_lines
 
 DOCS = Path(__file__).parent
-RESULTS = DOCS.parent / "benchmarks" / "results"
+RESULTS = DOCS.parent / "benchmarks" / "results" / "paper"
 FOLDER = DOCS / "reproduced"
 
 

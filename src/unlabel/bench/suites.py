@@ -98,12 +98,13 @@ class Study:
 
 
 _CIFAR = Recipe(epochs=40, batch=512, rate=0.2)
+_NHLE_10 = Nhle(rate=1e-3, clip=0.3)
 _FEW_OF_EACH = Unsir(noise_images=25, retain_a_class=100, batch=128)
 
 SUITES: dict[str, tuple[Study, ...]] = {
     "paper": (
-        Study("cifar10", "resnet18", _CIFAR, Unsir(), Nhle(rate=1e-3), seeds=(0, 1)),
-        Study("cifar10", "allcnn", _CIFAR, Unsir(), Nhle(rate=1e-3), seeds=(0, 1)),
+        Study("cifar10", "resnet18", _CIFAR, Unsir(), _NHLE_10, seeds=(0, 1)),
+        Study("cifar10", "allcnn", _CIFAR, Unsir(), _NHLE_10, seeds=(0, 1)),
         Study(
             "cifar100",
             "resnet18",
