@@ -13,6 +13,7 @@ from unlabel.bench import setups
 from unlabel.bench.figures import FLOOR, Gathered, Spread
 from unlabel.bench.paper import COMPONENTS as PAPER_COMPONENTS
 from unlabel.bench.paper import FORGET, Key, paper_figures
+from unlabel.report.comparison import from_chance, high, low
 from unlabel.report.texts import NOTHING, percent, ratio, score
 
 # As a method goes through them, the total last.
@@ -90,18 +91,6 @@ def _score(value: float | None) -> str:
     return "∞" if value is not None and math.isinf(value) else score(value)
 
 
-def _low(value: float) -> float:
-    return value
-
-
-def _high(value: float) -> float:
-    return -value
-
-
-def _from_chance(value: float) -> float:
-    return abs(value - 0.5)
-
-
 class _Kind(NamedTuple):
     name: str
     title: str
@@ -117,8 +106,8 @@ KINDS = (
         "remain, A_F over removed ones. A_F is 0 by construction where the output has no removed "
         "entries.",
         (
-            Metric("A_R", "A_R ↑", _high, retrained_competes=True),
-            Metric("A_F", "A_F ↓", _low, retrained_competes=True),
+            Metric("A_R", "A_R ↑", high, retrained_competes=True),
+            Metric("A_F", "A_F ↓", low, retrained_competes=True),
         ),
     ),
     _Kind(
@@ -129,8 +118,8 @@ KINDS = (
         "output. Ties, the share of inputs of labels that remain where another entry equals that "
         "of the true label, flatter it; logits are stored as multiples of 1/64, which makes some.",
         (
-            Metric("Cov_R", "Cov_R ↓", _low, _score, retrained_competes=True),
-            Metric("Cov_F", "Cov_F ↑", _high, _score, retrained_competes=True),
+            Metric("Cov_R", "Cov_R ↓", low, _score, retrained_competes=True),
+            Metric("Cov_F", "Cov_F ↑", high, _score, retrained_competes=True),
             Metric("ties", "Ties", None, percent),
         ),
     ),
@@ -142,8 +131,8 @@ KINDS = (
         "same of a second model, retrained with another seed: no method can be expected below "
         "it. The paper has no floor.",
         (
-            Metric("KL_retrained_R", f"KL ↓, {REMAIN}", _low),
-            Metric("KL_retrained_F", f"KL ↓, {GONE}", _low),
+            Metric("KL_retrained_R", f"KL ↓, {REMAIN}", low),
+            Metric("KL_retrained_F", f"KL ↓, {GONE}", low),
         ),
     ),
     _Kind(
@@ -153,8 +142,8 @@ KINDS = (
         "count as 0, and the others are divided by their sum. The arrows are the paper's: little "
         "is to change on labels that remain, much on removed ones.",
         (
-            Metric("KL_base_R", f"KL ↓, {REMAIN}", _low),
-            Metric("KL_base_F", f"KL ↑, {GONE}", _high),
+            Metric("KL_base_R", f"KL ↓, {REMAIN}", low),
+            Metric("KL_base_F", f"KL ↑, {GONE}", high),
         ),
     ),
     _Kind(
@@ -166,20 +155,20 @@ KINDS = (
         "well a logistic regression on the outputs tells inputs of removed labels from others, "
         ".5 being not at all; read it against the retrained model's.",
         (
-            Metric("JS_retrained_R", f"JS ↓, {REMAIN}", _low),
-            Metric("JS_retrained_F", f"JS ↓, {GONE}", _low),
-            Metric("JS_over_floor_R", f"JS over floor ↓, {REMAIN}", _low, ratio),
-            Metric("JS_over_floor_F", f"JS over floor ↓, {GONE}", _low, ratio),
-            Metric("log_loss", "Log-loss ↓", _low, retrained_competes=True),
-            Metric("ECE", "Calibration error ↓", _low, retrained_competes=True),
-            Metric("attack_auc", "Attack AUC, nearest .5", _from_chance),
+            Metric("JS_retrained_R", f"JS ↓, {REMAIN}", low),
+            Metric("JS_retrained_F", f"JS ↓, {GONE}", low),
+            Metric("JS_over_floor_R", f"JS over floor ↓, {REMAIN}", low, ratio),
+            Metric("JS_over_floor_F", f"JS over floor ↓, {GONE}", low, ratio),
+            Metric("log_loss", "Log-loss ↓", low, retrained_competes=True),
+            Metric("ECE", "Calibration error ↓", low, retrained_competes=True),
+            Metric("attack_auc", "Attack AUC, nearest .5", from_chance),
         ),
     ),
     _Kind(
         "time",
         "Processing time",
         "Seconds of wall clock by component, the device synchronised. Only totals compete.",
-        (Metric("seconds", "Seconds ↓", _low, seconds, retrained_competes=True),),
+        (Metric("seconds", "Seconds ↓", low, seconds, retrained_competes=True),),
     ),
 )
 

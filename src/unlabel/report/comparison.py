@@ -62,21 +62,24 @@ class Comparison(NamedTuple):
     groups: list[Group]
 
 
-def _low(value: float) -> float:
+def low(value: float) -> float:
+    """The least is best."""
     return value
 
 
-def _high(value: float) -> float:
+def high(value: float) -> float:
+    """The most is best."""
     return -value
 
 
-def _from_chance(value: float) -> float:
+def from_chance(value: float) -> float:
+    """What is nearest to one half is best."""
     return abs(value - 0.5)
 
 
 def _to_retrained(name: str, measure: str, kind: str, hint: str) -> Figure:
     path = (measure, kind)
-    return Figure(name, hint, ("to_retrained", *path), _low, True, score, ("over_floor", *path))
+    return Figure(name, hint, ("to_retrained", *path), low, True, score, ("over_floor", *path))
 
 
 TOPICS: dict[str, list[Figure]] = {
@@ -85,13 +88,13 @@ TOPICS: dict[str, list[Figure]] = {
             f"Accuracy on {REMAIN} (A_R)",
             "Share of a label's inputs predicted as it, mean over labels. Higher is better.",
             ("accuracy", "retained"),
-            _high,
+            high,
         ),
         Figure(
             f"Accuracy on {GONE} (A_F)",
             "The same for inputs of removed labels. 0 once the output no longer has them.",
             ("accuracy", "removed"),
-            _low,
+            low,
         ),
         Figure(
             f"Changed, inputs of {REMAIN}",
@@ -113,7 +116,7 @@ TOPICS: dict[str, list[Figure]] = {
             "How far down the ranking the true label is at worst, mean over labels, as a share of "
             "the outputs. Lower is better.",
             ("coverage", "retained"),
-            _low,
+            low,
         ),
         Figure(
             "Ties",
@@ -127,13 +130,13 @@ TOPICS: dict[str, list[Figure]] = {
             "Log-loss",
             "Mean of \N{MINUS SIGN}log of the true label's probability. Lower is better.",
             ("log_loss",),
-            _low,
+            low,
         ),
         Figure(
             "Calibration error",
             "Mean gap between confidence and accuracy, in 15 bins. Lower is better.",
             ("calibration_error",),
-            _low,
+            low,
         ),
     ],
     "Distance to the base model": [
@@ -181,7 +184,7 @@ TOPICS: dict[str, list[Figure]] = {
             "How well an attacker tells inputs of removed labels by the output alone: .5 is not at "
             "all, 1 is always. Read it against the retrained model's.",
             ("attack_auc",),
-            _from_chance,
+            from_chance,
         ),
     ],
 }
