@@ -4,6 +4,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from bench_results import facts
 from unlabel import UnlabelError
 from unlabel.bench.cells import Cell
 from unlabel.bench.store import (
@@ -24,7 +25,7 @@ def result(cifar10):
     logits, labels = cifar10
     fitted = fit_filter(logits, labels, remove=CELL.removed, input="logits")
     arrays = {"unsir": rounded(logits), "linear_filtration_naive": np.eye(10, dtype=np.float32)}
-    return Result(CELL, {"methods": ["osr", "unsir"], "seconds": {"osr": {}}}, arrays, fitted)
+    return Result(CELL, facts(["osr", "unsir"]), arrays, fitted)
 
 
 def test_what_is_written_is_read_again(tmp_path, result):
@@ -72,7 +73,9 @@ def test_the_json_is_written_last(tmp_path, result, monkeypatch):
     assert stored_cells(tmp_path) == []
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"protocol": 2}', '{"protocol": 1'])
+@pytest.mark.parametrize(
+    "text", ["", "[1]", '{"protocol": 2}', '{"protocol": 1', '{"protocol": 1, "methods": 3}']
+)
 def test_a_damaged_json_is_named(tmp_path, result, text):
     write_result(tmp_path, result)
     CELL.file(tmp_path, ".json").write_text(text)
@@ -88,6 +91,28 @@ def test_damaged_arrays_are_named(tmp_path, result):
         path.write_bytes(cut)
         with pytest.raises(UnlabelError, match=r"F2\.npz is damaged"):
             read_result(tmp_path, CELL)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".safetensors"])
+def test_a_file_that_is_gone_is_named(tmp_path, result, ending):
+    write_result(tmp_path, result)
+    CELL.file(tmp_path, ending).unlink()
+    with pytest.raises(UnlabelError, match=rf"F2\{ending} is gone: delete .*F2\.\*"):
+        read_facts(tmp_path, CELL)
+
+
+def test_an_array_that_is_gone_is_noticed(tmp_path, result):
+    write_result(tmp_path, Result(CELL, facts(["osr", "unsir", "retrain"]), result.arrays))
+    result.filter.save(CELL.file(tmp_path, ".safetensors"))
+    with pytest.raises(UnlabelError, match=r"F2\.npz is damaged"):
+        read_result(tmp_path, CELL)
+
+
+def test_with_a_base_model_goes_what_was_made_from_it(tmp_path, result):
+    base = Cell("cifar10", "resnet18", 0, "F0")
+    write_result(tmp_path, Result(base, facts(["base"]), {}))
+    with pytest.raises(UnlabelError, match=r"F0\.npz is gone: delete .*resnet18/s0 and run"):
+        read_facts(tmp_path, base)
 
 
 def test_what_is_not_finite_is_null(tmp_path):

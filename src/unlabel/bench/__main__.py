@@ -9,7 +9,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from unlabel.bench.runner import report_failures, run_suite
 from unlabel.bench.suites import SUITES
 from unlabel.validation import UnlabelError
 
@@ -24,6 +23,10 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--stop-after", type=float, metavar="SECONDS")
+    try:
+        from unlabel.bench.runner import report_failures, run_suite
+    except ModuleNotFoundError as error:
+        parser.error(f"The benchmark needs {error.name}: pip install 'unlabel[bench]'.")
     try:
         failures = run_suite(**vars(parser.parse_args()))
     except UnlabelError as error:

@@ -29,6 +29,7 @@ from unlabel.validation import UnlabelError
 
 FLOOR = "retrain_again"
 KEEP_ALL_OUTPUTS = ("unsir", "nhle_cwm")
+SAME_AS_MASK = ("naive", "normalization")
 NEXT_TO_GRID = 1e-4
 # With fewer cells, starting processes takes longer than they save.
 ENOUGH_FOR_PROCESSES = 16
@@ -191,7 +192,10 @@ class _Judge:
             if name.startswith("linear_filtration"):
                 if matrix.shape != (len(self.retained), len(self.every)):
                     raise _damaged(result.cell, f"{name} has the shape {matrix.shape}")
-                found[name] = self._softmax(result, _on_grid(logits @ matrix.T), self.retained)
+                filtered = logits @ matrix.T
+                if name.endswith(SAME_AS_MASK):
+                    filtered = _on_grid(filtered)
+                found[name] = self._softmax(result, filtered, self.retained)
         return found
 
     def probabilities(self, of: Result, name: str, columns: Sequence[Any]) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from unlabel.bench import setups
@@ -92,22 +92,21 @@ def _panels(
     *,
     floor: bool,
 ) -> list[Panel]:
-    """Panels on one axis."""
-    values = [
-        value
-        for pairs in forget_sets.values()
-        for _, spread, other in pairs
-        for value in (spread.low, spread.high, other)
-        if value is not None
-    ]
-    if not values:
-        return []
-    ticks = axis(0.0 if floor else min(values), max(values))
+    """Panels on one axis where there is a floor, else on an axis each.
+
+    Accuracies lie close together, and the axis of one panel would hide what another shows.
+    """
+    together = axis(0.0, max(_values(forget_sets.values()), default=1.0))
+    axes = {
+        forget: together if floor else axis(min(values), max(values))
+        for forget, pairs in forget_sets.items()
+        if (values := _values([pairs]))
+    }
     return [
         Panel(
             forget,
             len(FORGET_SETS[set][int(forget[1:])]),
-            ticks,
+            (ticks := axes[forget]),
             [
                 Spot(
                     setups.METHODS[method],
@@ -125,4 +124,14 @@ def _panels(
         )
         for forget, pairs in forget_sets.items()
         if pairs
+    ]
+
+
+def _values(panels: Iterable[list[Pair]]) -> list[float]:
+    return [
+        value
+        for pairs in panels
+        for _, spread, other in pairs
+        for value in (spread.low, spread.high, other)
+        if value is not None
     ]

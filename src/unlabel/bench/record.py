@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,10 @@ def keep(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> No
 
 def note_failure(out: Path, cell: Cell, method: str, why: str) -> None:
     """Say in what is stored of a cell, if anything is, that a method failed."""
-    before = read_result(out, cell)
-    if before is not None:
+    with suppress(UnlabelError):  # what is stored may be what failed
+        before = read_result(out, cell)
+        if before is None:
+            return
         facts = before.facts | {"failed": before.facts["failed"] | {method: why}}
         write_result(out, Result(cell, facts, before.arrays, before.filter))
 

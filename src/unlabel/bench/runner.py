@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import torch
 
-from unlabel.bench.cells import FORGET_SETS, Cell, select
+from unlabel.bench.cells import BASE, FORGET_SETS, Cell, cell_of, select
 from unlabel.bench.methods import RUN
 from unlabel.bench.progress import Bar
 from unlabel.bench.record import keep, note_failure
@@ -22,6 +23,7 @@ from unlabel.bench.store import read_facts
 from unlabel.bench.suites import SUITES, Study
 from unlabel.bench.training import Progress
 from unlabel.bench.workshop import Workshop
+from unlabel.files import cannot_write
 from unlabel.validation import UnlabelError, choice
 
 Failures = dict[str, list[str]]
@@ -85,7 +87,9 @@ def run_suite(
     if data is not None and not data.is_dir():
         raise UnlabelError(f"{data} is no folder: give the one that holds the image sets.")
     workshop = Workshop(out, data or Path(), weights, _device(device))
-    return run_pieces(pieces_left(SUITES[suite], out, only), workshop, stop_after)
+    pieces = pieces_left(SUITES[suite], out, only)
+    _make_folder(out)
+    return run_pieces(pieces, workshop, stop_after)
 
 
 def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -> list[Piece]:
@@ -96,7 +100,10 @@ def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -
     left = []
     for cell, study in study_of.items():
         if cell in chosen:
-            done = (read_facts(out, cell) or {"methods": ()})["methods"]
+            facts = read_facts(out, cell)
+            if facts is None and cell.forget == BASE:
+                _refuse_orphans(out, cell)
+            done = facts["methods"] if facts else ()
             left += [Piece(study, cell, of) for of in study.methods(cell) if of not in done]
     return left
 
@@ -152,12 +159,34 @@ def _do(piece: Piece, workshop: Workshop, tell: Progress) -> str:
     return ", ".join(f"{key} {of[key]:.4f}" for key in ("A_R", "A_F") if of[key] is not None)
 
 
+def _make_folder(out: Path) -> None:
+    """Make the folder of results, and try that it can be written to before hours of work."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise cannot_write(out, error) from error
+
+
+def _refuse_orphans(out: Path, base: Cell) -> None:
+    """Refuse to train a base model anew beside what was made from another."""
+    folder = base.file(out, "").parent
+    for path in sorted(folder.glob("F*.json")):
+        cell = cell_of(path)
+        facts = read_facts(out, cell) if cell else None
+        if facts and set(facts["methods"]) - {"retrain"}:
+            raise UnlabelError(
+                f"{path} was made from a base model that is gone: delete {folder} to begin again."
+            )
+
+
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UnlabelError(f"There is no device {name!r} here: use auto, cpu or cuda.") from error
     return device

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unlabel.bench.cells import Cell, cell_of
+from unlabel.bench.cells import BASE, Cell, cell_of
 from unlabel.files import whole_file
 from unlabel.filter import OutputFilter
 from unlabel.summary import plain
@@ -27,6 +27,21 @@ Facts = dict[str, Any]
 
 PROTOCOL = 1
 STEP = 64  # logits are stored as multiples of one 64th
+# What every JSON file says, and the files that methods need beside it.
+FACTS: dict[str, type] = {
+    "classes": int,
+    "config": dict,
+    "failed": dict,
+    "full_precision": dict,
+    "hardware": str,
+    "methods": list,
+    "rows": dict,
+    "seconds": dict,
+}
+NEED = {
+    ".npz": {"base", "retrain", "unsir", "nhle_cwm", "linear_filtration"},
+    ".safetensors": {"osr"},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +121,11 @@ def read_facts(results: Path, cell: Cell) -> Facts | None:
         raise _damaged(path) from error
     if not isinstance(facts, dict) or facts.get("protocol") != PROTOCOL:
         raise _damaged(path)
+    if any(not isinstance(facts.get(name), kind) for name, kind in FACTS.items()):
+        raise _damaged(path)
+    for suffix, methods in NEED.items():
+        if methods & set(map(str, facts["methods"])) and not cell.file(results, suffix).exists():
+            raise _damaged(cell.file(results, suffix))
     return facts
 
 
@@ -114,13 +134,15 @@ def read_result(results: Path, cell: Cell) -> Result | None:
     facts = read_facts(results, cell)
     if facts is None:
         return None
-    arrays, fitted = cell.file(results, ".npz"), cell.file(results, ".safetensors")
-    return Result(
-        cell,
-        facts,
-        _read_arrays(arrays) if arrays.exists() else {},
-        OutputFilter.load(fitted) if fitted.exists() else None,
-    )
+    path, fitted = cell.file(results, ".npz"), cell.file(results, ".safetensors")
+    arrays = _read_arrays(path) if path.exists() else {}
+    for method in NEED[".npz"] & set(facts["methods"]):
+        if not any(name.startswith(method) for name in arrays):
+            raise _damaged(path)
+    try:
+        return Result(cell, facts, arrays, OutputFilter.load(fitted) if fitted.exists() else None)
+    except UnlabelError as error:
+        raise _damaged(fitted) from error
 
 
 def _write_arrays(path: Path, arrays: dict[str, Array]) -> None:
@@ -145,6 +167,7 @@ def _read_arrays(path: Path) -> dict[str, Array]:
 
 
 def _damaged(path: Path) -> UnlabelError:
-    return UnlabelError(
-        f"{path} is damaged: delete {path.with_suffix('.*')} and run unlabel bench run again."
-    )
+    # What was made from a base model goes with it.
+    whole = path.parent if path.stem == BASE else path.with_suffix(".*")
+    state = "is damaged" if path.exists() else "is gone"
+    return UnlabelError(f"{path} {state}: delete {whole} and run unlabel bench run again.")

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from scipy.special import softmax
 from torch import nn
@@ -110,7 +111,13 @@ class Workshop:
             )
         train_images, test_images, classes = self._images(study.set)
         model = self.build(study, classes, seed)
-        model.load_state_dict(load_file(weights))
+        try:
+            model.load_state_dict(load_file(weights))
+        except (SafetensorError, RuntimeError) as error:
+            raise UnlabelError(
+                f"{weights} is damaged: put it back as it was, or delete "
+                f"{cell.file(self.out, '').parent} to begin again."
+            ) from error
         return Base(model.eval(), train_images, test_images)
 
     def _load_images(self, name: str) -> tuple[Images, Images, int]:
