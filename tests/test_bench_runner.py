@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import torch
 
+import bench_results
 from commands import unlabel
+from unlabel import UnlabelError
 from unlabel.bench.cells import Cell
 from unlabel.bench.methods import RUN
 from unlabel.bench.record import judged_rows
 from unlabel.bench.runner import pieces_left, run_suite
-from unlabel.bench.store import read_facts, read_result, stored_cells
+from unlabel.bench.store import Result, read_facts, read_result, stored_cells, write_result
 from unlabel.bench.suites import METHODS, SUITES, Recipe, Unsir
 
 STUDY = replace(
@@ -269,3 +271,18 @@ def test_without_pytorch_the_extra_is_named(tmp_path, monkeypatch):
     code, _, errors = unlabel("bench", "run", "--out", tmp_path)
     assert code == 2
     assert "The benchmark needs torch: pip install 'unlabel[bench]'." in errors
+
+
+def test_results_that_cannot_be_written_are_noticed_before_any_work(tmp_path):
+    (tmp_path / "out").write_text("")
+    code, _, errors = unlabel("bench", "run", "--out", tmp_path / "out")
+    assert code == 2
+    assert re.search("out could not be written", errors)
+    assert len(errors.splitlines()) == 1
+
+
+def test_a_base_model_is_not_trained_anew_beside_what_another_made(tmp_path):
+    cell = Cell("digits", "small", 0, "F1")
+    write_result(tmp_path, Result(cell, bench_results.facts(["mask"])))
+    with pytest.raises(UnlabelError, match=r"F1\.json was made from a base model that is gone"):
+        pieces_left(SUITES["quick"], tmp_path)

@@ -1,8 +1,13 @@
 """The compiled loops and plain NumPy: the same numbers, the same errors, the same promises."""
 
+import copy
+import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,6 +154,86 @@ def test_many_labels_of_a_large_label_space(both_ways):
     result = fitted.apply(rows.astype(np.float32))
     assert result.shape == (k, n - k)
     np.testing.assert_allclose(result.sum(axis=1), 1, rtol=1e-4)
+
+
+def test_rows_at_the_edge_of_the_tolerance_are_filtered_or_refused(both_ways):
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 500)
+    fitted = fit_filter(rows, np.arange(500) % 3, remove=[0])
+    rounded = rows.round(3)  # their sums are off by a thousandth, more or less a bit
+    assert np.abs(rounded.sum(axis=1) - 1).max() > 0.00099
+    for temperature in (1.0, 1.7):
+        result = replace(fitted, temperature=temperature).apply(rounded)
+        np.testing.assert_allclose(result.sum(axis=1), 1, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 20])  # rows side by side, and one by one
+def test_what_is_left_of_a_row_may_be_next_to_nothing(both_ways, n):
+    nothing = [0.0] * (n - 3)
+    reference = [[1, 1e-200, 1e-270, *nothing], [0.9, 0.1, 0, *nothing]]
+    fitted = fit_filter(reference, [2, 0], remove=[2, 0])
+    result = fitted.apply([[1, 0, 1e-260, *nothing]])
+    np.testing.assert_allclose(result.sum(), 1, rtol=1e-12)
+    assert result[0, 0] == 1
+
+
+def test_tiny_entries_that_decide_keep_their_digits(both_ways):
+    reference = [
+        [3.5e-160, 3.5e-200, 1, 1.75e-200],
+        [0, 0, 1, 6.7e-199],
+        [1.7e-199, 8e-200, 1, 0],
+        [0, 0, 1, 4.5e-200],
+    ]
+    fitted = fit_filter(reference, [2, 2, 0, 0], remove=[2, 0])
+    np.testing.assert_allclose(
+        fitted.apply([[4.8e-199, 0, 1, 0]]), [[0.22826783, 0.77173217]], rtol=1e-7
+    )
+
+
+@pytest.mark.parametrize("beside", [1e-7, 1e-11, 1e-13])
+def test_saturated_reference_rows_give_exact_shares(both_ways, beside):
+    rng = np.random.default_rng(0)
+    others = rng.dirichlet(np.ones(9), 3) * beside * rng.uniform(0.5, 1.5, (3, 1))
+    rows = np.hstack([1 - others.sum(axis=1, keepdims=True), others])
+    (_, _, share), *_ = plain.fit_exactly([[plain.exactly(row) for row in rows]], [0], 10)
+    fitted = fit_filter(rows, [0] * 3, remove=[0])
+    np.testing.assert_allclose(fitted.shares[0, 1:], [float(of) for of in share], rtol=1e-9)
+
+
+def test_copies_cannot_be_written_to_either():
+    fitted = fit_filter(np.eye(3), [0, 1, 2], remove=[0])
+    for copied in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        assert not copied.means.flags.writeable
+        np.testing.assert_array_equal(copied.apply(np.eye(3)), fitted.apply(np.eye(3)))
+
+
+UNUSABLE = """
+import sys, warnings
+warnings.simplefilter("error")
+import numpy as np
+from unlabel.fitting import fit_filter
+try:
+    fit_filter(np.eye(3), [0, 1, 2], remove=[0])
+except UserWarning as warning:
+    assert "Numba needs NumPy 2.3 or less" in str(warning)
+else:
+    raise SystemExit("no warning")
+warnings.simplefilter("ignore")
+print(fit_filter(np.eye(3), [0, 1, 2], remove=[0]).apply([[0, 0.5, 0.5]]))
+"""
+
+
+def test_a_numba_that_cannot_be_used_is_done_without(tmp_path):
+    (tmp_path / "numba").mkdir()
+    error = 'raise ImportError("Numba needs NumPy 2.3 or less")'
+    (tmp_path / "numba" / "__init__.py").write_text(error)
+    source = str(Path(fast.__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", UNUSABLE],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{source}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[[0.5 0.5]]\n", done.stderr
 
 
 LAZY = """

@@ -1,5 +1,6 @@
 # ruff: noqa: E402  (what may be missing is looked for first)
 import io
+import pickle
 import shutil
 import subprocess
 import sys
@@ -321,6 +322,11 @@ def test_cuda_reproduces_the_golden_file_without_waiting_for_the_device(method, 
 def test_compiled_for_cuda_reproduces_the_golden_file():
     compiled = torch.compile(FilterModule(golden_filter("calibrated", "logits")), fullgraph=True)
     assert_golden(compiled.cuda(), "calibrated", "logits", "float64", "cuda")
+
+
+def test_a_module_can_be_pickled():
+    module = FilterModule(golden_filter("osr", "probabilities"))
+    assert_golden(pickle.loads(pickle.dumps(module)), "osr", "probabilities", "float64")
 
 
 WITHOUT_PYTORCH = """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,10 @@ class OutputFilter:
             object.__setattr__(self, name, statistics)
         self._check_statistics()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy is made anew: it cannot be written to either.
+        return partial(type(self), **{of.name: getattr(self, of.name) for of in fields(self)}), ()
+
     def _check_statistics(self) -> None:
         """Refuse statistics that no reference rows could have given."""
         shape = (len(self.removed), len(self.classes_in))
@@ -171,15 +175,17 @@ class OutputFilter:
         if not self._is_compiled:
             check_rows(rows, self.input)
             return self.apply_checked(rows)
-        result, none_are_bad = self._apply_compiled(rows)
-        if not none_are_bad:
-            check_rows(rows, self.input)
-        return result
+        result, all_are_probabilities = self._apply_compiled(rows, SUM_TOLERANCE[rows.dtype])
+        if all_are_probabilities:
+            return result
+        check_rows(rows, self.input)
+        # Sums in another order may differ by a bit, and with it what is within the tolerance.
+        return self.apply_checked(rows)
 
     def apply_checked(self, rows: Floats) -> Floats:
         """Apply the filter to rows that were validated before."""
         if self._is_compiled:
-            return self._apply_compiled(rows)[0]
+            return self._apply_compiled(rows, np.inf)[0]
         result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
         for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
             out[:] = at_temperature(self._redistribute(block), self.temperature)
@@ -190,10 +196,12 @@ class OutputFilter:
         """Whether compiled loops do the work, for every row: their last digits are their own."""
         return self.input == "probabilities" and self.method == "osr" and fast.is_available()
 
-    def _apply_compiled(self, rows: Floats) -> tuple[Floats, bool]:
-        """Apply the filter, and tell whether all rows are probabilities, in one pass."""
+    def _apply_compiled(self, rows: Floats, tolerance: float) -> tuple[Floats, bool]:
+        """Apply the filter, and tell whether all rows are probabilities, in one pass.
+
+        Where they are not, the result is not to be used.
+        """
         result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
-        tolerance = SUM_TOLERANCE[rows.dtype]
         if self.temperature == 1 and rows.dtype != np.float16:
             return result, fast.redistribute(self.chain, rows, result, tolerance)
         fine = True

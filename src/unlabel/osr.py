@@ -143,11 +143,12 @@ class Chain:
         k = len(self.removed)
         overlap, rests, weight = self.overlap, self.rest, self.weight
         residual = self._input_residual(parts)
-        own = np.ones(len(parts.masked))  # the input's weight in the mixture
+        # Weights are held times a power of 2, as small ones of them may decide what is left.
+        own = np.full(len(parts.masked), LIFT)  # the input's weight in the mixture
         weights = np.zeros((len(own), k))  # the shares' weights in it
         for step in range(k):
             earlier = weights[:, :step]
-            rho = own * residual[:, step] + np.vecdot(earlier, overlap[:step, step])
+            rho = (own * residual[:, step] + np.vecdot(earlier, overlap[:step, step])) / LIFT
             np.clip(rho, 0.0, 1.0, out=rho)
             kept = own * parts.rest[:, step]
             kept_earlier = earlier * rests[:step, step]
@@ -162,9 +163,9 @@ class Chain:
             total = (1.0 - rho) + to_share
             scale = (1.0 - rho) / total
             # Divided by `left` first: the inverse of a subnormal number overflows.
-            own = kept / left * scale
-            weights[:, :step] = kept_earlier / left[:, None] * scale[:, None]
-            weights[:, step] = to_share / total
+            own = kept / left * scale * LIFT
+            weights[:, :step] = kept_earlier / left[:, None] * scale[:, None] * LIFT
+            weights[:, step] = to_share / total * LIFT
         mixed = parts.masked * own[:, None]
         for step in np.flatnonzero(weights.any(axis=0)).tolist():
             # Share by share: a row's sum must not depend on the shares of rows beside it.
@@ -261,11 +262,25 @@ def fit_chain(
     return means, shares
 
 
+def away_from(mean: Float64s, rows: Float64s, column: int) -> Float64s:
+    """How far each entry of rows is from that of a multiple of the mean, ``|P y|``.
+
+    The label's own entry is not subtracted from a number that is close to it.
+    """
+    others = mean.copy()
+    others[column] = 0.0
+    square = mean @ mean
+    along: Float64s = np.vecdot(rows, others)
+    part = (along + rows[:, column] * mean[column]) / square
+    away: Float64s = np.abs(rows - part[:, None] * mean)
+    away[:, column] = np.abs(rows[:, column] * (others @ others) - mean[column] * along) / square
+    return away
+
+
 def label_statistics(rows: Float64s, column: int) -> tuple[Float64s, Float64s]:
     """Mean and share of a label's reference rows, `column` being the label's own."""
     mean = np.ascontiguousarray(rows.T).mean(axis=1)  # contiguous: summed pairwise
-    along = np.vecdot(rows, mean) / (mean @ mean)
-    away = np.abs(rows - along[:, None] * mean)
+    away = away_from(mean, rows, column)
     length = away.sum(axis=1)
     informative = length > ROUNDING
     others = np.arange(len(mean)) != column

@@ -115,7 +115,7 @@ def read_facts(results: Path, cell: Cell) -> Facts | None:
     path = cell.file(results, ".json")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path) from error

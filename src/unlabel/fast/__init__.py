@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
+from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
@@ -25,18 +26,42 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 CHUNK_ENTRIES = 1 << 20
 
 
+# Held while code is compiled. A fork waits for it: a child would inherit numba's own lock, held.
+_compiling = threading.RLock()
+_compiled: set[tuple[str, np.dtype[Any]]] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_compiling.acquire,
+        after_in_parent=_compiling.release,
+        after_in_child=_compiling.release,
+    )
+
+
 @cache
 def is_available() -> bool:
-    """Whether numba is installed; it is imported when it is first needed."""
+    """Whether numba is installed and works; it is imported when it is first asked for."""
     try:
-        return find_spec("numba") is not None
+        import_module("unlabel.fast.rows")
     except ModuleNotFoundError:
         return False
+    except ImportError as error:
+        warn(f"numba cannot be used, and unlabel is slower without: {error}", stacklevel=2)
+        return False
+    return True
 
 
-@cache
-def _loops(module: str) -> Any:
-    return import_module(module)
+def _run(module: str, name: str, dtype: np.dtype[Any], arguments: Sequence[Any]) -> Any:
+    """Run a loop; the first time for a type of rows, that it be compiled."""
+    loop = getattr(import_module(module), name)
+    if (module, dtype) in _compiled:
+        return loop(*arguments)
+    with _compiling:
+        try:
+            result = loop(*arguments)
+        except OSError:  # what was compiled could not be kept for the next process
+            result = loop(*arguments)
+    _compiled.add((module, dtype))
+    return result
 
 
 def redistribute(chain: Chain, rows: Floats, out: Floats, tolerance: float = np.inf) -> bool:
@@ -45,7 +70,6 @@ def redistribute(chain: Chain, rows: Floats, out: Floats, tolerance: float = np.
     Their sums may be off by `tolerance`. A row's result does not depend on the rows beside it,
     even where some of them are no probabilities.
     """
-    kernel = _loops("unlabel.fast.rows").redistribute
     exact = out.dtype  # wide enough for the rows, or theirs
     keep = np.zeros(rows.shape[1], dtype=exact)
     keep[chain.retained] = 1.0
@@ -64,8 +88,8 @@ def redistribute(chain: Chain, rows: Floats, out: Floats, tolerance: float = np.
     def work(start: int) -> bool:
         # One layout and type, and with it the same machine code, for all that may come in.
         chunk = np.require(rows[start : start + size], dtype=exact, requirements=["C", "A"])
-        bad = kernel(_read_only(chunk), out[start : start + size], *fixed, tolerance)
-        return bool(bad < 0)
+        given = (_read_only(chunk), out[start : start + size], *fixed, tolerance)
+        return bool(_run("unlabel.fast.rows", "redistribute", exact, given) < 0)
 
     starts = range(0, len(rows), size)
     if cores < 2:
@@ -82,7 +106,7 @@ def fit_chain(
     rows = np.concatenate(references, dtype=np.float64)
     starts = np.cumsum([0, *map(len, references)])
     means, shares = np.zeros((2, len(removed), rows.shape[1]))
-    _loops("unlabel.fast.fitting").fit(
+    given = (
         _read_only(rows),
         starts,
         removed.astype(np.uintp),
@@ -93,6 +117,7 @@ def fit_chain(
         _read_only(means),
         _read_only(shares),
     )
+    _run("unlabel.fast.fitting", "fit", rows.dtype, given)
     return means, shares
 
 

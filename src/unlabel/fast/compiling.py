@@ -1,13 +1,10 @@
-"""What the compiled loops have in common.
-
-Whether compiled code in the cache is stale numba tells by the file of the function alone. So
-after a change to this file, or to another that a loop is inlined from, delete the `.nbi` and
-`.nbc` files beside it.
-"""
+"""What the compiled loops have in common."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -17,6 +14,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # A row that a share is added to is held times this power of 2, which rounds nothing: entries
 # at the end of the range of numbers keep their digits.
 LIFT = 2.0**500
+# The inverse of what is smaller may not be finite.
+SMALLEST = 1e-300
 # Rows that are followed together: their sums wait for memory and for each other no longer.
 TILE = 32
 # A residual is ruled out with this much to spare, far more than rounding takes.
@@ -26,8 +25,17 @@ DIAGONAL, PULL, QUIET, WEIGHT = range(4)
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function, once for this machine where a folder for that can be written to."""
-    return _compile(function)
+    """Compile a function, once for this machine where a folder for that can be written to.
+
+    Whether what it kept is stale numba tells by the file of the function alone. The name it is
+    kept under tells of all files, as code is inlined from one into another.
+    """
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    function.__qualname__ += f"-{hashlib.sha256(sources).hexdigest()[:12]}"
+    try:
+        return _compile(function, cache=True)
+    except RuntimeError:  # there is no such folder
+        return _compile(function)
 
 
 def inlined(function: Function) -> Function:
@@ -49,9 +57,5 @@ def summing(function: Function) -> Function:
 
 
 def _compile(function: Function, **options: Any) -> Function:
-    options |= {"nogil": True, "error_model": "numpy"}
-    try:
-        result: Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # there is no such folder
-        result = numba.njit(**options)(function)
+    result: Function = numba.njit(nogil=True, error_model="numpy", **options)(function)
     return result

@@ -27,10 +27,17 @@ def _column_means(rows: Any) -> Any:
 
 
 @inlined
-def _write_away(rows: Any, i: int, along: Any, mean: Any, away: Any) -> None:
-    """Write how far a row is from a multiple of the mean."""
+def _write_away(
+    rows: Any, i: int, along: float, mean: Any, at: int, others: float, square: float, away: Any
+) -> None:
+    """Write how far a row is from a multiple of the mean; `along` counts the other labels alone.
+
+    The label's own entry is not subtracted from a number that is close to it.
+    """
+    part = (along + rows[i, at] * mean[at]) / square
     for j in range(len(mean)):
-        away[j] = abs(rows[i, j] - along * mean[j])
+        away[j] = abs(rows[i, j] - part * mean[j])
+    away[at] = abs(rows[i, at] * others - mean[at] * along) / square
 
 
 @summing
@@ -42,12 +49,14 @@ def _sum(values: Any) -> Any:
 
 
 @inlined
-def _mean_direction(rows: Any, mean: Any, rounding: float) -> Any:
+def _mean_direction(rows: Any, mean: Any, at: int, rounding: float) -> Any:
     """Average over rows of how they leave the mean, 0 where all do by rounding alone."""
-    direction, away = np.zeros(len(mean)), np.empty(len(mean))
-    square, informative = dot(mean.reshape((1, len(mean))), 0, mean), 0
+    direction, away, without = np.zeros(len(mean)), np.empty(len(mean)), mean.copy()
+    without[at] = 0.0
+    others, informative = dot(without.reshape((1, len(mean))), 0, without), 0
+    square = others + mean[at] * mean[at]
     for i in range(len(rows)):
-        _write_away(rows, i, dot(rows, i, mean) / square, mean, away)
+        _write_away(rows, i, dot(rows, i, without), mean, at, others, square, away)
         length = _sum(away)
         if length > rounding:
             informative += 1
@@ -132,7 +141,7 @@ def fit(
         while found[at] != column:
             at += 1
         mean = _column_means(advanced)
-        share = _mean_direction(advanced, mean, rounding)
+        share = _mean_direction(advanced, mean, at, rounding)
         weight = _share(share, mean, at)
         others, least = 0.0, np.inf
         for j in range(len(found)):

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from unlabel.fast.compiling import DIAGONAL, LIFT, PULL, QUIET, TILE, WEIGHT, inlined
+from unlabel.fast.compiling import DIAGONAL, LIFT, PULL, QUIET, SMALLEST, TILE, WEIGHT, inlined
+
+# What a row and a share are multiplied by where one is mixed into the other.
+UP, SCALE, OWN, GIVEN = range(4)
 
 
 @inlined
@@ -72,27 +75,28 @@ def _mix(
     shares: Any,
     numbers: Any,
     rho: Any,
-    scale: Any,
-    own: Any,
-    given: Any,
+    factors: Any,
 ) -> None:
     """Mix the step's share into the rows that have a residual."""
     weight = numbers[step, WEIGHT]
     raised = 1.0 if weight > 1e-100 else LIFT
     for r in range(left.shape[1]):
         rest = left[step + 1, r]
-        whole = (1.0 - rho[r]) + rho[r] * weight
+        whole = max((1.0 - rho[r]) + rho[r] * weight, SMALLEST)
         # A row without a residual is multiplied by 1, and 0 is added to it.
         is_mixed = rho[r] > 0
-        inverse = 1.0 / rest if rest > 0 else 0.0
-        scale[r] = inverse if is_mixed else 1.0
-        own[r] = (1.0 - rho[r]) / whole * LIFT if is_mixed else 1.0
-        given[r] = rho[r] / (whole * raised) * LIFT
+        up = LIFT if is_mixed and rest < SMALLEST else 1.0
+        inverse = 1.0 / (rest * up) if rest > 0 else 0.0
+        factors[UP, r] = up
+        factors[SCALE, r] = inverse if is_mixed else 1.0
+        factors[OWN, r] = (1.0 - rho[r]) / whole * LIFT if is_mixed else 1.0
+        factors[GIVEN, r] = rho[r] / whole * (LIFT / raised)
     for j in range(live):
         column = order[j]
         share = shares[step, column] * raised
         for r in range(left.shape[1]):
-            tile[column, r] = tile[column, r] * scale[r] * own[r] + share * given[r]
+            entry = tile[column, r] * factors[UP, r] * factors[SCALE, r] * factors[OWN, r]
+            tile[column, r] = entry + share * factors[GIVEN, r]
 
 
 @inlined
@@ -111,9 +115,7 @@ def _redistribute_tile(
     tile: Any,
     left: Any,
     rho: Any,
-    scale: Any,
-    own: Any,
-    given: Any,
+    factors: Any,
 ) -> int:
     """Filter up to `TILE` rows; gives the first that is no probability vector, or -1.
 
@@ -135,7 +137,7 @@ def _redistribute_tile(
     for step in range(k):
         live = n - 1 - step
         if _residuals(tile, left, step, order, live, means, numbers, rho):
-            _mix(tile, left, step, order, live, shares, numbers, rho, scale, own, given)
+            _mix(tile, left, step, order, live, shares, numbers, rho, factors)
             _masses(tile, removed, retained, step + 1, left)
     for j in range(len(retained)):
         column = retained[j]
@@ -163,7 +165,7 @@ def redistribute_narrow(
     order[: len(retained)] = retained
     order[len(retained) :] = removed[::-1]
     tile, left, rho = np.zeros((n, TILE)), np.zeros((len(removed) + 1, TILE)), np.zeros(TILE)
-    scale, own, given = np.zeros(TILE), np.zeros(TILE), np.zeros(TILE)
+    factors = np.zeros((4, TILE))
     for first in range(0, len(rows), TILE):
         size = min(TILE, len(rows) - first)
         found = _redistribute_tile(
@@ -181,9 +183,7 @@ def redistribute_narrow(
             tile,
             left,
             rho,
-            scale,
-            own,
-            given,
+            factors,
         )
         bad = found if bad < 0 else bad
     return bad

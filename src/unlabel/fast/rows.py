@@ -19,6 +19,7 @@ from unlabel.fast.compiling import (
     LIFT,
     PULL,
     QUIET,
+    SMALLEST,
     SPARE,
     TILE,
     WEIGHT,
@@ -80,18 +81,19 @@ def _kept_sum(mixed: Any, keep: Any, retained: Any) -> Any:
 @inlined
 def _factors(rest: float, weight: float, rho: float) -> Any:
     """What a row and a share are multiplied by, in factors none of which overflows."""
-    whole = (1.0 - rho) + rho * weight
+    whole = max((1.0 - rho) + rho * weight, SMALLEST)
     raised = 1.0 if weight > 1e-100 else LIFT
-    scale = 1.0 / rest if rest > 0 else 0.0
-    return scale, (1.0 - rho) / whole * LIFT, raised, rho / (whole * raised) * LIFT
+    up = 1.0 if rest > SMALLEST else LIFT
+    scale = 1.0 / (rest * up) if rest > 0 else 0.0
+    return up, scale, (1.0 - rho) / whole * LIFT, raised, rho / whole * (LIFT / raised)
 
 
 @inlined
 def _mix(mixed: Any, rest: float, shares: Any, step: int, weight: float, rho: float) -> None:
     """Mix a step's share into a row that is lifted."""
-    scale, own, raised, given = _factors(rest, weight, rho)
+    up, scale, own, raised, given = _factors(rest, weight, rho)
     for j in range(len(mixed)):
-        mixed[j] = mixed[j] * scale * own + shares[step, j] * raised * given
+        mixed[j] = mixed[j] * up * scale * own + shares[step, j] * raised * given
 
 
 @inlined
@@ -106,9 +108,9 @@ def _mix_first(
     mixed: Any,
 ) -> None:
     """Mix a step's share into a row as it came."""
-    scale, own, raised, given = _factors(rest, weight, rho)
+    up, scale, own, raised, given = _factors(rest, weight, rho)
     for j in range(len(mixed)):
-        mixed[j] = rows[i, j] * LIFT * scale * own + shares[step, j] * raised * given
+        mixed[j] = rows[i, j] * LIFT * up * scale * own + shares[step, j] * raised * given
 
 
 @inlined

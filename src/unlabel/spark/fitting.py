@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, St
 
 from unlabel.columns import ListColumn, TableColumns
 from unlabel.filter import OutputFilter
-from unlabel.osr import ROUNDING, label_statistics
+from unlabel.osr import ROUNDING, away_from, label_statistics
 from unlabel.parts import Float64s
 from unlabel.spark.rows import (
     SPARK_TYPES,
@@ -178,8 +178,7 @@ def _with_label_removed(fitted: OutputFilter, label: Label, references: DataFram
     mean = total / count
 
     def directions(advanced: Float64s) -> Float64s:
-        along = np.vecdot(advanced, mean) / (mean @ mean)
-        away = np.abs(advanced - along[:, None] * mean)
+        away = away_from(mean, advanced, column)
         length = away.sum(axis=1, keepdims=True)
         informative = length[:, 0] > ROUNDING
         return np.asarray(away[informative] / length[informative])

@@ -98,7 +98,7 @@ class FilterModule(nn.Module):
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array).contiguous())
         self._prepare_kernels()
-        self.register_load_state_dict_post_hook(lambda module, _: module._prepare_kernels())
+        self.register_load_state_dict_post_hook(_prepare_kernels_anew)
 
     def forward(self, confidences: Tensor) -> Tensor:
         """Turn (..., n_labels) confidences into (..., n_labels - n_removed) probabilities."""
@@ -252,6 +252,10 @@ def remove_labels(
     The model is neither changed nor copied. The other parameters are those of `FilterModule`.
     """
     return FilteredModel(model, FilterModule(filter, input, output=output))
+
+
+def _prepare_kernels_anew(module: FilterModule, incompatible_keys: object) -> None:
+    module._prepare_kernels()
 
 
 def _couplings(filter: OutputFilter, residual: Float64s) -> tuple[Float64s, Float64s]:
