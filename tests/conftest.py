@@ -39,3 +39,14 @@ def both_ways(request):
         if request.param == "plain":
             patch.setattr(fast, "is_available", lambda: False)
         yield request.param
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Small networks do not profit from threads, and tests run beside each other."""
+    import torch  # which the core's tests do without
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

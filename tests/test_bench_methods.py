@@ -19,17 +19,10 @@ from unlabel.bench.training import as_input, generator, logits_of, train
 from unlabel.bench.workshop import Workshop
 from unlabel.fitting import fit_filter
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 STUDY = SUITES["quick"][0]
 SHORT = replace(STUDY, recipe=replace(STUDY.recipe, epochs=1))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small networks do not profit from threads, and tests run beside each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ from unlabel.bench.runner import pieces_left, run_suite
 from unlabel.bench.store import Result, read_facts, read_result, stored_cells, write_result
 from unlabel.bench.suites import METHODS, SUITES, Recipe, Unsir
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 STUDY = replace(
     SUITES["quick"][0],
     recipe=Recipe(epochs=2, batch=64, rate=0.1, padding=1, flip=False),
@@ -31,15 +33,6 @@ STUDY = replace(
     retrained_only=(1,),
 )
 BASE, FIRST = (Cell("digits", "small", 0, forget) for forget in ("F0", "F1"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Small networks do not profit from threads, and tests run beside each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

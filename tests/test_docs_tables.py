@@ -1,9 +1,11 @@
-"""The tables of the page on metrics are what the script gives."""
+"""The tables of the pages on metrics and on speed are what the scripts give."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+import speed_tables
 import tables as docs_tables
 
 DOCS = Path(docs_tables.__file__).parent
@@ -22,3 +24,13 @@ def test_the_readme_has_the_demos_figures():
     second = [line.split(" | ")[3] for line in table.splitlines()[2:]]  # forget set 2
     for figure in second[:5]:  # log-loss
         assert figure in readme
+
+
+def test_the_tables_of_speed_are_those_of_the_committed_results():
+    cpu, gpu = (
+        json.loads((speed_tables.RESULTS / f"speed-{device}.json").read_text())
+        for device in ("cpu", "gpu")
+    )
+    written = (DOCS / "speed-table.md").read_text(encoding="utf-8")
+    assert written == "\n".join(speed_tables.page(cpu, gpu)).rstrip() + "\n"
+    assert all(bar["met"] for bar in (*cpu["bars"], *gpu["bars"]))

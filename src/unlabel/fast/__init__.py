@@ -25,7 +25,6 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 # otherwise holds nobody up, and as many as keep two threads out of the same large page of memory.
 CHUNK_ENTRIES = 1 << 20
 
-
 # Held while code is compiled. A fork waits for it: a child would inherit numba's own lock, held.
 _compiling = threading.RLock()
 _compiled: set[tuple[str, np.dtype[Any]]] = set()
@@ -64,7 +63,7 @@ def _run(module: str, name: str, dtype: np.dtype[Any], arguments: Sequence[Any])
     return result
 
 
-def redistribute(chain: Chain, rows: Floats, out: Floats, tolerance: float = np.inf) -> bool:
+def redistribute(chain: Chain, rows: Floats, out: Floats, tolerance: float) -> bool:
     """Write the result of probability rows, and tell whether all of them are probabilities.
 
     Their sums may be off by `tolerance`. A row's result does not depend on the rows beside it,

@@ -9,17 +9,15 @@ from typing import Any, TypeVar
 
 import numba
 
+from unlabel.mixture import LIFT
+from unlabel.osr import SPARE
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# A row that a share is added to is held times this power of 2, which rounds nothing: entries
-# at the end of the range of numbers keep their digits.
-LIFT = 2.0**500
 # The inverse of what is smaller may not be finite.
 SMALLEST = 1e-300
 # Rows that are followed together: their sums wait for memory and for each other no longer.
 TILE = 32
-# A residual is ruled out with this much to spare, far more than rounding takes.
-SPARE = 1 - 1e-9
 # The columns of `unlabel.osr.Chain.numbers`.
 DIAGONAL, PULL, QUIET, WEIGHT = range(4)
 
@@ -31,6 +29,7 @@ def compiled(function: Function) -> Function:
     kept under tells of all files, as code is inlined from one into another.
     """
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    sources += repr((LIFT, SPARE)).encode()  # theirs are the files of the plain form
     function.__qualname__ += f"-{hashlib.sha256(sources).hexdigest()[:12]}"
     try:
         return _compile(function, cache=True)

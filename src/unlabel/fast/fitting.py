@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from unlabel.fast.compiling import DIAGONAL, PULL, QUIET, SPARE, WEIGHT, compiled, inlined, summing
+from unlabel.fast.compiling import DIAGONAL, PULL, QUIET, WEIGHT, compiled, inlined, summing
 from unlabel.fast.rows import dot, redistribute
+from unlabel.osr import SPARE
 
 
 @inlined

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from unlabel.fast.compiling import DIAGONAL, LIFT, PULL, QUIET, SMALLEST, TILE, WEIGHT, inlined
+from unlabel.fast.compiling import DIAGONAL, PULL, QUIET, SMALLEST, TILE, WEIGHT, inlined
+from unlabel.mixture import LIFT
 
 # What a row and a share are multiplied by where one is mixed into the other.
 UP, SCALE, OWN, GIVEN = range(4)

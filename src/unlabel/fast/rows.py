@@ -16,11 +16,9 @@ import numpy as np
 
 from unlabel.fast.compiling import (
     DIAGONAL,
-    LIFT,
     PULL,
     QUIET,
     SMALLEST,
-    SPARE,
     TILE,
     WEIGHT,
     compiled,
@@ -28,6 +26,8 @@ from unlabel.fast.compiling import (
     summing,
 )
 from unlabel.fast.narrow_rows import redistribute_narrow
+from unlabel.mixture import LIFT
+from unlabel.osr import SPARE
 
 # Up to this many labels rows are filtered side by side.
 NARROW = 16
