@@ -189,14 +189,15 @@ def test_tiny_entries_that_decide_keep_their_digits(both_ways):
     )
 
 
-@pytest.mark.parametrize("beside", [1e-7, 1e-11, 1e-13])
+@pytest.mark.parametrize("beside", [1e-7, 1e-9, 1e-11])
 def test_saturated_reference_rows_give_exact_shares(both_ways, beside):
-    rng = np.random.default_rng(0)
-    others = rng.dirichlet(np.ones(9), 3) * beside * rng.uniform(0.5, 1.5, (3, 1))
-    rows = np.hstack([1 - others.sum(axis=1, keepdims=True), others])
-    (_, _, share), *_ = plain.fit_exactly([[plain.exactly(row) for row in rows]], [0], 10)
-    fitted = fit_filter(rows, [0] * 3, remove=[0])
-    np.testing.assert_allclose(fitted.shares[0, 1:], [float(of) for of in share], rtol=1e-9)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        others = rng.dirichlet(np.ones(9), 3) * beside * rng.uniform(0.5, 1.5, (3, 1))
+        rows = np.hstack([1 - others.sum(axis=1, keepdims=True), others])
+        ((_, _, share),) = plain.fit_exactly([[plain.exactly(row) for row in rows]], [0], 10)
+        fitted = fit_filter(rows, [0] * 3, remove=[0])
+        np.testing.assert_allclose(fitted.shares[0, 1:], np.array(share, float), rtol=1e-12)
 
 
 def test_copies_cannot_be_written_to_either():
