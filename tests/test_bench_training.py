@@ -103,7 +103,7 @@ def test_the_rate_rises_and_falls_in_a_line():
 def test_training_learns(optimiser):
     images = coloured()
     rate = 0.05 if optimiser == "sgd" else 0.005
-    recipe = Recipe(epochs=6, batch=16, rate=rate, optimiser=optimiser, clip=1.0, smoothing=0.05)
+    recipe = Recipe(epochs=6, batch=16, rate=rate, optimiser=optimiser, clip=1.0)
     with seeded(0):
         model = build("small", 3)
     told = []

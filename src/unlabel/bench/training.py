@@ -126,9 +126,7 @@ def train(
                 rows = order[step * batch : (step + 1) * batch]
                 inputs = as_input(augmented(images.pixels, rows, recipe, random))
                 with autocast(device):
-                    loss = F.cross_entropy(
-                        model(inputs), images.labels[rows], label_smoothing=recipe.smoothing
-                    )
+                    loss = F.cross_entropy(model(inputs), images.labels[rows])
                 loss.backward()
                 if recipe.clip is not None:
                     nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)

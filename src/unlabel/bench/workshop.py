@@ -73,8 +73,6 @@ class Workshop:
         pretrained = self._imagenet_file() if recipe.start == "ImageNet-1K" else None
         with seeded(seed):
             model = build(study.architecture, classes, pretrained=pretrained)
-        if recipe.stem_stride != 1:
-            model.conv1.stride = (recipe.stem_stride, recipe.stem_stride)
         if recipe.side is not None:
             resize_inputs(model, recipe.side)
         return model.to(self.device, memory_format=torch.channels_last)
