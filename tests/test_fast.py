@@ -114,6 +114,21 @@ def test_a_row_does_not_depend_on_its_thread_or_tile(both_ways, n, k, dtype):
     np.testing.assert_array_equal(singles, result[at[:50]])
 
 
+AT_EXIT = """
+import atexit
+import numpy as np
+from unlabel.fitting import fit_filter
+rows = np.full((600_000, 2), 0.5)
+fitted = fit_filter(rows[:2], [0, 1], remove=[0])
+atexit.register(lambda: print(fitted.apply(rows).sum()))
+"""
+
+
+def test_an_interpreter_that_shuts_down_filters_too():
+    done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True)
+    assert done.stdout == "600000.0\n", done.stderr
+
+
 # In a process of its own, whose memory is not yet in pieces: that is where arrays lie close.
 FITTED_AGAIN = """
 import numpy as np

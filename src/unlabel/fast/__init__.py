@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -91,11 +92,14 @@ def redistribute(chain: Chain, rows: Floats, out: Floats, tolerance: float) -> b
         return bool(_run("unlabel.fast.rows", "redistribute", exact, given) < 0)
 
     starts = range(0, len(rows), size)
-    if cores < 2:
-        return all(list(map(work, starts)))
-    # Started anew each time: threads that are kept do not survive a fork.
-    with ThreadPoolExecutor(min(cores, len(starts))) as threads:
-        return all(list(threads.map(work, starts)))
+    if cores > 1:
+        # Started anew each time: threads that are kept do not survive a fork.
+        with (
+            suppress(RuntimeError),  # an interpreter that is shutting down starts none
+            ThreadPoolExecutor(min(cores, len(starts))) as threads,
+        ):
+            return all(list(threads.map(work, starts)))
+    return all(list(map(work, starts)))
 
 
 def fit_chain(
