@@ -18,7 +18,7 @@ Image = pytest.importorskip("PIL.Image")
 from unlabel import UnlabelError  # noqa: E402
 from unlabel.bench.data import archives, load_set  # noqa: E402
 from unlabel.bench.data.cifar import CIFAR10, CIFAR100, load_cifar  # noqa: E402
-from unlabel.bench.data.images import nothing_to_show  # noqa: E402
+from unlabel.bench.progress import nothing_to_show  # noqa: E402
 
 SMALL10 = replace(
     CIFAR10, train={f"data_batch_{i}.bin": 4 for i in range(1, 6)}, test={"test_batch.bin": 3}

@@ -118,7 +118,13 @@ def test_osr_is_the_packages_own_filter(task, outcomes):
 
 def test_osr_takes_500_reference_rows_of_a_label_at_most(task, monkeypatch):
     monkeypatch.setattr("unlabel.bench.methods.osr.ROWS_A_LABEL", 30)
-    assert RUN["osr"](task).filter.counts == (30, 30)
+    fitted = RUN["osr"](task).filter
+    labels = task.base.train_labels
+    first = np.concatenate([np.flatnonzero(labels == label)[:30] for label in (0, 4)])
+    rows = task.base.train_logits[first]
+    expected = fit_filter(rows, labels[first], remove=[0, 4], classes=range(10), input="logits")
+    assert fitted.counts == (30, 30)
+    np.testing.assert_array_equal(fitted.means, expected.means)
 
 
 def test_mask_drops_and_renormalises(task, outcomes):
@@ -159,6 +165,64 @@ def test_a_penalty_keeps_noise_small(task):
         for penalty in (0.0, 0.1, 10.0)
     ]
     assert sizes[0] > sizes[1] > sizes[2]
+
+
+def test_the_penalty_is_on_the_sum_over_an_images_pixels(monkeypatch):
+    monkeypatch.setattr(torch.optim, "Adam", torch.optim.SGD)
+    settings = replace(STUDY.unsir, noise_steps=1, noise_rate=0.1, noise_penalty=0.5)
+    labels = torch.zeros(5, dtype=torch.int64)
+    drawn, noise = (
+        unsir.make_noise(Indifferent(), labels, (8, 8), of, generator(0))
+        for of in (replace(settings, noise_steps=0), settings)
+    )
+    torch.testing.assert_close(noise, drawn * (1 - 0.1 * 0.5 * 2 / 5))
+
+
+class Indifferent(torch.nn.Module):
+    """A network whose outputs do not depend on its images."""
+
+    def forward(self, images):
+        return torch.zeros(len(images), 10) + 0 * images.sum()
+
+
+def test_noise_and_images_go_through_unsir_in_order(task, monkeypatch):
+    calls = []
+
+    def make_noise(model, labels, shape, settings, random):
+        calls.append(("noise", labels))
+        return labels[:, None, None, None].expand(-1, 3, *shape).float()
+
+    def impair(model, noise, of_noise, retained, settings, random):
+        calls.append(("impair", noise[:, 0, 0, 0], of_noise, retained.labels))
+
+    def repair(model, retained, settings, random):
+        calls.append(("repair", retained.labels))
+
+    for stand_in in (make_noise, impair, repair):
+        monkeypatch.setattr(unsir, stand_in.__name__, stand_in)
+    monkeypatch.setattr(unsir, "NOISE_BATCH", 50)
+    unsir.run(task)
+    *made, impaired, repaired = calls
+    expected = torch.tensor([0, 4]).repeat_interleave(STUDY.unsir.noise_images)
+    assert [of[0] for of in made] == ["noise"] * 3
+    assert torch.equal(torch.cat([labels for _, labels in made]), expected)
+    retained = unsir.retain_set(task).labels
+    for of, right in zip(impaired[1:], (expected.float(), expected, retained), strict=True):
+        assert torch.equal(of, right)
+    assert (impaired[0], repaired[0]) == ("impair", "repair")
+    assert torch.equal(repaired[1], retained)
+
+
+def test_impairing_and_repairing_have_rates_of_their_own(task, monkeypatch):
+    rates = []
+    monkeypatch.setattr(
+        unsir, "descend", lambda *_, rate, batch, momentum: rates.append((rate, batch, momentum))
+    )
+    settings = replace(STUDY.unsir, impair_rate=0.5, repair_rate=0.25, batch=7, momentum=0.125)
+    retained, of_noise = task.train_images.at(torch.arange(3)), torch.zeros(2, dtype=torch.int64)
+    unsir.impair(Corner(), torch.zeros(2, 3, 8, 8), of_noise, retained, settings, generator(0))
+    unsir.repair(Corner(), retained, settings, generator(0))
+    assert rates == [(0.5, 7, 0.125), (0.25, 7, 0.125)]
 
 
 def test_only_retained_labels_repair(task):
@@ -266,14 +330,24 @@ def test_masking_forgets_and_keeps(task, outcomes, of_removed):
     assert accuracy(logits, task, ~of_removed) > 0.9
 
 
-def test_fewer_epochs_where_many_labels_go(task):
-    settings = replace(STUDY.nhle, epochs=2, epochs_of_many=1)
-    study = replace(STUDY, nhle=settings)
-    assert nhle_cwm.run(replace(task, study=study)).config["epochs_run"] == 2
-    many = replace(task, study=study, removed=tuple(range(8)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nhle_cwm, "MANY", 7)
-        assert nhle_cwm.run(many).config["epochs_run"] == 1
+@pytest.mark.parametrize(("n", "epochs"), [(1, 10), (20, 10), (21, 3)])
+def test_forgotten_images_are_unlearnt_in_fewer_epochs_where_many_labels_go(
+    task, monkeypatch, n, epochs
+):
+    calls = []
+
+    def finetune(model, images, epochs, settings, random):
+        calls.append((images.labels, epochs, settings))
+
+    monkeypatch.setattr(nhle_cwm, "finetune", finetune)
+    monkeypatch.setattr(nhle_cwm, "mask_head", lambda model, removed: calls.append(removed))
+    removed = tuple(range(n))  # of the digits only ten have images
+    outcome = nhle_cwm.run(replace(task, removed=removed))
+    (labels, epochs_run, settings), masked = calls
+    counts = [min(n, STUDY.nhle.images_a_class) for n in torch.bincount(task.train_images.labels)]
+    assert torch.bincount(labels).tolist() == counts[:n]
+    assert (epochs_run, settings, masked) == (epochs, STUDY.nhle, removed)
+    assert outcome.config["epochs_run"] == epochs
 
 
 @pytest.mark.parametrize("variant", ["naive", "normalization"])
@@ -309,6 +383,17 @@ def test_mean_logits_become_what_the_variant_says(task, variant):
         expected = means[np.ix_(retained, removed)]
         expected = expected - expected.mean(axis=0) + means[np.ix_(retained, retained)].mean()
     np.testing.assert_allclose(gone, expected, atol=1e-8)
+
+
+def test_filters_are_fitted_on_training_images_with_the_seed(task):
+    found = linear_filtration.run(replace(task, seed=3)).matrices
+    labels = task.base.train_labels
+    means = linear_filtration.mean_logits(task.base.train_logits, labels, 10)
+    for variant in linear_filtration.VARIANTS:
+        expected = linear_filtration.fit(means, task.removed, variant, seed=3)
+        np.testing.assert_array_equal(
+            found[f"linear_filtration_{variant}"], expected.astype(np.float32)
+        )
 
 
 def test_a_singular_matrix_is_solved_in_the_least_squares_sense():

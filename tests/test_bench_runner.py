@@ -202,7 +202,9 @@ def test_a_base_model_that_fails_is_said_of_all_that_need_it(tmp_path, monkeypat
     assert failures["RuntimeError: no luck"] == ["digits/small/s0/F0 base"]
     needing = [f"digits/small/s0/F1 {name}" for name in METHODS if name != "retrain"]
     assert failures["The base model could not be trained."] == needing
-    assert read_facts(tmp_path, FIRST)["methods"] == ["retrain"]
+    facts = read_facts(tmp_path, FIRST)
+    assert facts["methods"] == ["retrain"]
+    assert facts["failed"].keys() == set(METHODS) - {"retrain"}
 
 
 def test_weights_that_are_gone_are_asked_for(finished, monkeypatch):
@@ -236,6 +238,7 @@ def test_nothing_is_started_that_would_end_too_late(tmp_path, capsys, monkeypatc
         (["--suite", "all"], "'all'.*paper.*quick"),
         (["--only", "digits/large"], "no cell 'digits/large': choose among digits/small"),
         (["--data", "nowhere"], "nowhere is no folder"),
+        (["--suite", "paper", "--only", "faces"], "faces must lie in a folder.*--data"),
         (["--device", "cuda:99"], "no device 'cuda:99'"),
     ],
 )

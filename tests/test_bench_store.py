@@ -83,6 +83,26 @@ def test_a_damaged_json_is_named(tmp_path, result, text):
         read_facts(tmp_path, CELL)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": {}},
+        {"versions": None},
+        {"seconds": {"osr": 3}},
+        {"seconds": {"osr": {"projection": "1 s"}}},
+        {"seconds": {"other": {}}},
+        {"full_precision": {"osr": None}},
+        {"methods": [1, {}]},
+        {"methods": ["other"]},
+    ],
+    ids=str,
+)
+def test_facts_of_another_shape_are_damage(tmp_path, result, wrong):
+    write_result(tmp_path, Result(CELL, result.facts | wrong, result.arrays, result.filter))
+    with pytest.raises(UnlabelError, match=r"F2\.json is damaged: delete .*F2\.\*"):
+        read_facts(tmp_path, CELL)
+
+
 def test_damaged_arrays_are_named(tmp_path, result):
     write_result(tmp_path, result)
     path = CELL.file(tmp_path, ".npz")

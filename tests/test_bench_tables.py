@@ -165,12 +165,37 @@ def test_what_rounding_did_is_said(tmp_path):
     cell = Cell(SET, ARCHITECTURE, 0, "F2")
     stored = read_result(tmp_path, cell)
     found = gather(tmp_path)
-    assert found.rounding is None
+    assert found.rounding == {}
     assert "rounding" not in markdown(found)
-    before = found.spreads[key("osr", "A_R", "F2")].mean + 0.0123
-    facts = stored.facts | {"full_precision": {"osr": {"A_R": before}}}
+    accuracy, ranks = (found.spreads[key("osr", of, "F2")].mean for of in ("A_R", "Cov_R"))
+    before = {"A_R": accuracy + 0.0123, "A_F": None, "coverage_retained": ranks - 0.25}
+    facts = stored.facts | {"full_precision": {"osr": before}}
     write_result(tmp_path, Result(cell, facts, stored.arrays, stored.filter))
-    assert "rounding the logits to be stored moved A_R by .0123" in markdown(gather(tmp_path))
+    moved = "rounding the logits to be stored moved A_R by .0123, Cov_R by .2500 at the most"
+    assert moved in markdown(gather(tmp_path))
+
+
+def test_a_mask_that_was_not_run_has_no_figures(tmp_path):
+    bench_results.write_seed(tmp_path, 0, forget=["F2"])
+    cell = Cell(SET, ARCHITECTURE, 0, "F2")
+    stored = read_result(tmp_path, cell)
+    methods = [method for method in stored.facts["methods"] if method != "mask"]
+    write_result(
+        tmp_path, Result(cell, stored.facts | {"methods": methods}, stored.arrays, stored.filter)
+    )
+    assert key("mask", "A_R", "F2") not in gather(tmp_path).spreads
+
+
+def test_the_condition_of_linear_filtration_is_said(tmp_path):
+    bench_results.write_seed(tmp_path, 0, forget=["F2"])
+    cell = Cell(SET, ARCHITECTURE, 0, "F2")
+    stored = read_result(tmp_path, cell)
+    write_result(
+        tmp_path,
+        Result(cell, stored.facts | {"condition": 36_745.07}, stored.arrays, stored.filter),
+    )
+    text = markdown(gather(tmp_path))
+    assert text.count("The condition number of linear filtration's matrix is 36,745.") == 1
 
 
 def test_the_csv_has_every_figure(gathered):

@@ -37,7 +37,7 @@ def run(
     out: Annotated[Path, typer.Option(help="The folder of results.")] = Path("results"),
     stop_after: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Start nothing that is likely to end later."),
+        typer.Option(metavar="SECONDS", min=0, help="Start nothing that is likely to end later."),
     ] = None,
 ) -> None:
     """Train, retrain and run every method, one cell at a time.

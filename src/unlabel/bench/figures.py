@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from unlabel import metrics
 from unlabel.bench.cells import BASE, Cell
 from unlabel.bench.paper import Key
+from unlabel.bench.progress import Progress, nothing_to_show
 from unlabel.bench.store import STEP, Facts, Result, read_facts, read_result, stored_cells
 from unlabel.evaluation import unchanged, without
 from unlabel.fitting import fit_filter
@@ -31,12 +32,13 @@ FLOOR = "retrain_again"
 KEEP_ALL_OUTPUTS = ("unsir", "nhle_cwm")
 SAME_AS_MASK = ("naive", "normalization")
 NEXT_TO_GRID = 1e-4
+# Figures that are also found at run time, and their names there.
+AS_FOUND = {"A_R": "A_R", "A_F": "A_F", "Cov_R": "coverage_retained"}
 # With fewer cells, starting processes takes longer than they save.
 ENOUGH_FOR_PROCESSES = 16
 
 Figures = dict[Key, float]
 Found = dict[str, float]
-Progress = Callable[[float], None]
 
 
 class Spread(NamedTuple):
@@ -52,16 +54,16 @@ class Spread(NamedTuple):
 class Gathered:
     """The figures of a folder of results, and what its cells say of themselves.
 
-    `rounding` is the most that A_R differs by from what was found at run time, before logits
-    were rounded, in cells whose test rows were all stored; None without such cells.
+    `rounding` is the most that A_R, A_F and Cov_R differ by from what was found at run time,
+    before logits were rounded, in cells whose test rows were all stored; empty without such cells.
     """
 
     spreads: dict[Key, Spread]
     facts: dict[Cell, Facts]
-    rounding: float | None = None
+    rounding: dict[str, float] = field(default_factory=dict)
 
 
-def gather(results: Path, progress: Progress = lambda part: None) -> Gathered:
+def gather(results: Path, progress: Progress = nothing_to_show) -> Gathered:
     """Compute every figure of a folder of results."""
     cells = stored_cells(results)
     tasks = [cell for cell in cells if cell.forget != BASE]
@@ -73,12 +75,13 @@ def gather(results: Path, progress: Progress = lambda part: None) -> Gathered:
     parallel = Parallel(n_jobs=cores, return_as="generator")
     over_seeds: dict[Key, list[float]] = defaultdict(list)
     facts = {cell: of for cell in cells if (of := read_facts(results, cell)) is not None}
-    changes: list[float] = []
+    rounding: dict[str, float] = {}
     work = (delayed(cell_figures)(results, cell, cells) for cell in tasks)
     for done, (cell, figures) in enumerate(zip(tasks, parallel(work), strict=True), start=1):
         for key, value in figures.items():
             over_seeds[key].append(value)
-        changes += _changes_by_rounding(figures, facts[cell])
+        for name, change in _changes_by_rounding(figures, facts[cell]):
+            rounding[name] = max(change, rounding.get(name, 0.0))
         progress(done / len(tasks))
     return Gathered(
         {
@@ -86,19 +89,17 @@ def gather(results: Path, progress: Progress = lambda part: None) -> Gathered:
             for key, values in over_seeds.items()
         },
         facts,
-        max(changes, default=None),
+        rounding,
     )
 
 
-def _changes_by_rounding(figures: Figures, facts: Facts) -> list[float]:
+def _changes_by_rounding(figures: Figures, facts: Facts) -> Iterator[tuple[str, float]]:
     if facts["rows"]["judged"] != facts["rows"]["test"]:
-        return []
-    before = facts["full_precision"]
-    return [
-        abs(value - before[key.method]["A_R"])
-        for key, value in figures.items()
-        if key.metric == "A_R" and key.method in before
-    ]
+        return
+    for key, value in figures.items():
+        before = facts["full_precision"].get(key.method, {}).get(AS_FOUND.get(key.metric))
+        if before is not None:
+            yield key.metric, abs(value - before)
 
 
 def cell_figures(results: Path, cell: Cell, stored: Sequence[Cell]) -> Figures:
@@ -184,10 +185,11 @@ class _Judge:
             if (result.filter.classes_in, result.filter.removed) != (self.every, self.removed):
                 raise _damaged(result.cell, "its filter is for other labels")
             found["osr"] = result.filter.apply(logits)
-        mask = fit_filter(
-            logits[:1], classes=self.every, remove=self.removed, method="mask", input="logits"
-        )
-        found["mask"] = mask.apply(logits)
+        if "mask" in result.facts["methods"]:
+            mask = fit_filter(
+                logits[:1], classes=self.every, remove=self.removed, method="mask", input="logits"
+            )
+            found["mask"] = mask.apply(logits)
         for name, matrix in result.arrays.items():
             if name.startswith("linear_filtration"):
                 if matrix.shape != (len(self.retained), len(self.every)):

@@ -10,6 +10,12 @@ from contextlib import contextmanager
 WIDTH = 30
 SECONDS_BETWEEN = 0.1
 
+Progress = Callable[[float], None]  # is told which part is done
+
+
+def nothing_to_show(part: float) -> None:
+    """Progress that nobody looks at."""
+
 
 class Bar:
     """A bar over steps of different weight, with the time left."""
@@ -22,7 +28,7 @@ class Bar:
         self._terminal = sys.stderr.isatty()
 
     @contextmanager
-    def step(self, text: str, weight: float) -> Iterator[Callable[[float], None]]:
+    def step(self, text: str, weight: float) -> Iterator[Progress]:
         """Show a step, and give what is to be told which part of it is done."""
 
         def tell(part: float) -> None:

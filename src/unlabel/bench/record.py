@@ -31,7 +31,7 @@ def keep(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> No
     judged = judged_rows(labels, task.study.judged_a_label)
     before = read_result(out, cell) or Result(cell, {"failed": {}})
     arrays = {name: rounded(logits[judged]) for name, logits in outcome.logits.items()}
-    arrays |= {name: of.astype(np.float32) for name, of in outcome.matrices.items()}
+    arrays |= outcome.matrices
     if method == "base":
         arrays["labels"] = labels[judged].astype(np.uint8)
     done = {*before.facts.get("methods", ()), method}

@@ -17,11 +17,10 @@ import torch
 
 from unlabel.bench.cells import BASE, FORGET_SETS, Cell, cell_of, select
 from unlabel.bench.methods import RUN
-from unlabel.bench.progress import Bar
+from unlabel.bench.progress import Bar, Progress
 from unlabel.bench.record import keep, note_failure
 from unlabel.bench.store import read_facts
 from unlabel.bench.suites import SUITES, Study
-from unlabel.bench.training import Progress
 from unlabel.bench.workshop import Workshop
 from unlabel.files import cannot_write
 from unlabel.validation import UnlabelError, choice
@@ -86,8 +85,12 @@ def run_suite(
     choice(suite, tuple(SUITES), "suite")
     if data is not None and not data.is_dir():
         raise UnlabelError(f"{data} is no folder: give the one that holds the image sets.")
-    workshop = Workshop(out, data or Path(), weights, _device(device))
     pieces = pieces_left(SUITES[suite], out, only)
+    if data is None and (needing := {p.cell.set for p in pieces} - {"digits"}):
+        raise UnlabelError(
+            f"{' and '.join(sorted(needing))} must lie in a folder: name it with --data."
+        )
+    workshop = Workshop(out, data or Path(), weights, _device(device))
     _make_folder(out)
     return run_pieces(pieces, workshop, stop_after)
 
@@ -113,7 +116,7 @@ def run_pieces(
 ) -> Failures:
     """Do pieces of work one after another, and give what went wrong with which of them."""
     bar = Bar(sum(piece.weight for piece in pieces))
-    failures: Failures = {}
+    failed: list[tuple[Piece, str]] = []
     pace: dict[tuple[Study, str], float] = {}  # seconds for a piece of weight 1
     for number, piece in enumerate(pieces):
         kind = piece.study, "training" if piece.method in TRAININGS else piece.method
@@ -128,14 +131,17 @@ def run_pieces(
         except Exception as error:  # whatever it is, the rest can still be run
             is_ours = isinstance(error, UnlabelError)
             why = str(error) if is_ours else f"{type(error).__name__}: {error}"
-            failures.setdefault(why, []).append(str(piece))
-            note_failure(workshop.out, piece.cell, piece.method, why)
+            failed.append((piece, why))
             bar.say(f"{piece}: failed")
         else:
             seconds = time.monotonic() - started
             pace[kind] = max(pace.get(kind, 0.0), seconds / piece.weight)
             bar.say(f"{piece}: {figures}, {seconds:.1f} s")
     bar.clear()
+    failures: Failures = {}
+    for piece, why in failed:  # only now: a cell may get its file after its first method failed
+        failures.setdefault(why, []).append(str(piece))
+        note_failure(workshop.out, piece.cell, piece.method, why)
     return failures
 
 

@@ -46,8 +46,6 @@ class Entry(NamedTuple):
 class Row(NamedTuple):
     """A figure of one method over the forget sets."""
 
-    group: str
-    method: str
     name: str
     component: str
     entries: list[Entry]
@@ -177,10 +175,11 @@ def precision(gathered: Gathered) -> str:
     note = (
         f"Logarithms are natural; inside them probabilities count as at least {metrics.EPSILON:g}."
     )
-    if gathered.rounding is not None:
+    if gathered.rounding:
+        most = [f"{name} by {score(gathered.rounding[name])}" for name in sorted(gathered.rounding)]
         note += (
-            " Where all test images are judged, rounding the logits to be stored moved A_R by "
-            f"{score(gathered.rounding)} at the most."
+            " Where all test images are judged, rounding the logits to be stored moved "
+            f"{', '.join(most)} at the most; Cov_R, a worst case, can hang on one image."
         )
     return note
 
@@ -204,6 +203,8 @@ def _table(gathered: Gathered, kind: _Kind, set: str, architecture: str) -> Tabl
         if (cell.set, cell.architecture) == (set, architecture)
     }
     notes = setups.differences(set, facts)
+    if kind.name == "accuracy":
+        notes += setups.condition(facts.values())
     if kind.name == "time":
         notes += setups.about_seconds(set, facts.values())
     groups = {
@@ -241,7 +242,7 @@ def _rows(gathered: Gathered, metric: Metric, set: str, architecture: str) -> li
         best = _best(metric, [(key, ours.get(key)) for key in keys])
         columns.append([_entry(metric, ours.get(k), paper.get(k), k in best) for k in keys])
     return [
-        Row(metric.text, method, setups.METHODS[method], component, [*entries])
+        Row(setups.METHODS[method], component, [*entries])
         for (method, component), *entries in zip(lines, *columns, strict=True)
     ]
 

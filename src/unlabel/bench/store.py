@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel.bench.cells import BASE, Cell, cell_of
+from unlabel.bench.suites import METHODS
 from unlabel.files import whole_file
 from unlabel.filter import OutputFilter
 from unlabel.summary import plain
@@ -37,6 +38,7 @@ FACTS: dict[str, type] = {
     "methods": list,
     "rows": dict,
     "seconds": dict,
+    "versions": dict,
 }
 NEED = {
     ".npz": {"base", "retrain", "unsir", "nhle_cwm", "linear_filtration"},
@@ -119,14 +121,31 @@ def read_facts(results: Path, cell: Cell) -> Facts | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path) from error
-    if not isinstance(facts, dict) or facts.get("protocol") != PROTOCOL:
-        raise _damaged(path)
-    if any(not isinstance(facts.get(name), kind) for name, kind in FACTS.items()):
+    if not isinstance(facts, dict) or not _are_sound(facts):
         raise _damaged(path)
     for suffix, methods in NEED.items():
-        if methods & set(map(str, facts["methods"])) and not cell.file(results, suffix).exists():
+        if methods & set(facts["methods"]) and not cell.file(results, suffix).exists():
             raise _damaged(cell.file(results, suffix))
     return facts
+
+
+def _are_sound(facts: Facts) -> bool:
+    if facts.get("protocol") != PROTOCOL:
+        return False
+    if any(not isinstance(facts.get(name), kind) for name, kind in FACTS.items()):
+        return False
+    parts = [of for name in ("seconds", "full_precision") for of in facts[name].values()]
+    return (
+        all(isinstance(of, dict) for of in parts)
+        and all(isinstance(facts["rows"].get(name), int) for name in ("test", "judged"))
+        and all(isinstance(of, str) for of in facts["methods"])
+        and {*facts["methods"], *facts["seconds"]} <= {"base", *METHODS}
+        and all(_are_numbers(of) for of in facts["seconds"].values())
+    )
+
+
+def _are_numbers(figures: Facts) -> bool:
+    return all(isinstance(of, int | float) for of in figures.values())
 
 
 def read_result(results: Path, cell: Cell) -> Result | None:

@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from unlabel.bench.cells import Labels
+from unlabel.bench.progress import Progress, nothing_to_show
 from unlabel.bench.suites import Study
-from unlabel.bench.training import Float32s, Images, Progress, logits_of
+from unlabel.bench.training import Float32s, Images, logits_of
 from unlabel.filter import OutputFilter
 
 Floats = npt.NDArray[np.floating]
@@ -79,7 +80,7 @@ class Task:
     study: Study
     load_base: Callable[[], Base]
     build: Callable[[int, int], nn.Module]
-    progress: Progress = lambda part: None
+    progress: Progress = nothing_to_show
 
     @property
     def base(self) -> Base:

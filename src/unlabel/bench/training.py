@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from torch import Tensor, nn
 
+from unlabel.bench.progress import Progress, nothing_to_show
 from unlabel.bench.suites import Recipe
 
 Float32s = npt.NDArray[np.float32]
-Progress = Callable[[float], None]
 
 # ImageNet's, for every set: pretrained weights ask for them, others get used to them, and no
 # image of a removed label has a part in them.
@@ -105,7 +105,7 @@ def train(
     images: Images,
     recipe: Recipe,
     seed: int,
-    progress: Progress = lambda part: None,
+    progress: Progress = nothing_to_show,
 ) -> dict[str, float]:
     """Train a model in place, and give the seconds of an epoch and of all of them."""
     device = images.pixels.device

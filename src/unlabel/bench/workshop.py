@@ -15,11 +15,12 @@ from torch import nn
 from unlabel.bench.cells import BASE, Cell
 from unlabel.bench.data import load_set
 from unlabel.bench.models import MOBILENET_ADDRESS, build
+from unlabel.bench.progress import Progress, nothing_to_show
 from unlabel.bench.record import keep
 from unlabel.bench.store import read_facts
 from unlabel.bench.suites import Study
 from unlabel.bench.task import Base, Outcome, Task
-from unlabel.bench.training import Images, Progress, resize_inputs, seeded, train
+from unlabel.bench.training import Images, resize_inputs, seeded, train
 from unlabel.files import whole_file
 from unlabel.validation import UnlabelError
 
@@ -45,7 +46,7 @@ class Workshop:
         self.data = data
         self.imagenet = imagenet
         self.device = device
-        self._progress: Progress = lambda part: None
+        self._progress: Progress = nothing_to_show
         # One at a time: pieces come in the order of their sets, architectures and seeds.
         self._images = lru_cache(maxsize=1)(self._load_images)
         self._base = lru_cache(maxsize=1)(self._load_base)

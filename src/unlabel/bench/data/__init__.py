@@ -12,7 +12,8 @@ from pathlib import Path
 from unlabel.bench.data.cifar import CIFAR10, CIFAR100, load_cifar
 from unlabel.bench.data.digits import load_digits
 from unlabel.bench.data.identities import load_identities
-from unlabel.bench.data.images import ImageSet, Progress, nothing_to_show
+from unlabel.bench.data.images import ImageSet
+from unlabel.bench.progress import Progress, nothing_to_show
 from unlabel.validation import choice
 
 __all__ = ["SETS", "ImageSet", "load_set"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from unlabel.bench.data.images import Progress
+from unlabel.bench.progress import Progress
 from unlabel.files import cannot_write, whole_file
 from unlabel.validation import UnlabelError
 

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from unlabel.bench.data.archives import Archive, unpacked
-from unlabel.bench.data.images import ImageSet, Progress
+from unlabel.bench.data.images import ImageSet
+from unlabel.bench.progress import Progress
 from unlabel.validation import UnlabelError
 
 SIDE = 32

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 from PIL import Image, ImageOps
 
-from unlabel.bench.data.images import ImageSet, Progress
+from unlabel.bench.data.images import ImageSet
+from unlabel.bench.progress import Progress
 from unlabel.validation import UnlabelError
 
 IDENTITIES = 100

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -20,7 +17,3 @@ class ImageSet:
     train_labels: torch.Tensor
     test_images: torch.Tensor
     test_labels: torch.Tensor
-
-
-def nothing_to_show(part: float) -> None:
-    """Progress that nobody looks at."""
