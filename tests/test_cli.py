@@ -128,8 +128,17 @@ def test_a_full_disk_leaves_no_half_file(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["f.safetensors", "large.npy"]
 
 
+# So slow that the signal comes in time, however busy the machine is.
+SLOW = """
+import time
+from unlabel.filter import OutputFilter
+apply = OutputFilter.apply_checked
+OutputFilter.apply_checked = lambda self, rows: (time.sleep(0.5), apply(self, rows))[1]
+"""
+
+
 def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path):
-    with large_apply(tmp_path) as process:
+    with large_apply(tmp_path, SLOW) as process:
         while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
             time.sleep(0.001)
         process.send_signal(signal.SIGTERM)
@@ -139,7 +148,7 @@ def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path):
 
 
 def test_a_killed_run_leaves_nothing_under_the_outputs_name(tmp_path):
-    with large_apply(tmp_path) as process:
+    with large_apply(tmp_path, SLOW) as process:
         while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
             time.sleep(0.001)
         process.kill()

@@ -204,7 +204,8 @@ def test_evaluate_takes_a_filter(tables):
     [
         ([], "--remove or --filter"),
         (["--remove", "dgo"], "nearest is 'dog'"),
-        (["--remove", "dog", "--retrained", "reversed.parquet"], "reversed.parquet: row"),
+        (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
+        (["--remove", "dog", "--retrained", "base.parquet"], "a column 'dog', a removed label"),
         (["--remove", "dog", "--retrained", "short.parquet"], "10: give the same"),
         (["--remove", "cat", "--retrained", "retrained.parquet"], "'dog'"),
         (["--remove", "dog", "--label-column", "truth"], "truth"),

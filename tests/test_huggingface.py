@@ -191,6 +191,8 @@ def test_what_does_not_fit_is_refused_in_one_sentence(bert):
         remove_labels(tiny_bert(id2label=other), fitted)
     with pytest.raises(UnlabelError, match="The model has 3 labels and the filter is for 10"):
         remove_labels(tiny_bert(id2label={0: "a", 1: "b", 2: "c"}), fitted)
+    with pytest.raises(UnlabelError, match="The model has a filter already"):
+        remove_labels(remove_labels(bert, fitted), fitted)
     lonely = LabelRemover(keep=["cat"], classes=CLASSES, input="logits", method="mask")
     with pytest.raises(UnlabelError, match="Only 'cat' would remain"):
         remove_labels(bert, lonely.fit(GOLDEN["logits"]).filter_)

@@ -85,6 +85,12 @@ CORPUS = {
     "logits.csv": (csv("cat,dog,fox,label\n7.5,-2.5,1.5,cat\n"), "Row 0.*logits"),
     "zeros.csv": (csv(GOOD + "0,0,0,cat\n"), "Row 2.*sums to 0"),
     "no-label-column.csv": (csv("cat,dog,fox,truth\n.5,.3,.2,cat\n"), "label.*--label-column"),
+    "guessed-text.csv": (csv(GOOD + ".5,much,.5,cat\n"), "Row 2.*'much'.*'dog'.*--classes"),
+    "guessed-empty.csv": (csv(GOOD + ".5,,.5,cat\n"), "Row 2.*NaN in column 1.*--classes"),
+    "zero-label.csv": (
+        csv("cat,dog,emu,label\n.5,.5,0.0,cat\n.2,.8,0,dog\n"),
+        "0 in every row of column 'emu'.*--classes",
+    ),
     "unknown-label.csv": (csv(GOOD + ".1,.7,.2,dgo\n"), "'dgo'.*row 2.*nearest is 'dog'"),
     "missing-label.csv": (csv(GOOD + ".1,.7,.2,\n"), "''.*row 2"),
     "missing-column.csv": (csv("cat,fox,label\n.5,.5,cat\n"), "'dog'"),
@@ -139,6 +145,9 @@ CORPUS = {
 # `fit` reads the true labels; the other files are as bad for both, and are given to `apply`.
 FIT = {
     "no-label-column.csv",
+    "guessed-text.csv",
+    "guessed-empty.csv",
+    "zero-label.csv",
     "unknown-label.csv",
     "missing-label.csv",
     "null-label.parquet",

@@ -129,6 +129,27 @@ def test_data_frames_with_other_columns_are_refused(confidences, labels, pd):
         remover.transform(frame[NAMES[::-1]])
 
 
+def test_numbers_may_name_the_columns_of_a_data_frame(confidences, pd):
+    frame = pd.DataFrame(confidences, columns=[1, 2, 3, 4])
+    remover = LabelRemover(remove=[1]).fit(frame, [1] * 80)
+    np.testing.assert_array_equal(remover.classes_, [2, 3, 4])
+    by_array = LabelRemover(remove=[1], classes=[1, 2, 3, 4]).fit(confidences, [1] * 80)
+    np.testing.assert_array_equal(remover.transform(frame), by_array.transform(confidences))
+    np.testing.assert_array_equal(remover.transform(confidences), by_array.transform(frame))
+    with pytest.raises(UnlabelError, match=r"Column 0 of the confidences is 4 and .* label 0 is 1"):
+        remover.transform(frame[[4, 3, 2, 1]])
+    counted = LabelRemover(remove=[1], classes=[1, 0, 3, 2]).fit(frame, [1] * 80)
+    assert counted.transform(pd.DataFrame(confidences)).shape == (80, 3)
+
+
+def test_a_filter_refuses_data_frames_in_another_order(confidences, labels, pd):
+    frame = pd.DataFrame(confidences, columns=NAMES)
+    fitted = LabelRemover(remove=["dog"]).fit(frame, labels).filter_
+    np.testing.assert_array_equal(fitted.apply(frame), fitted.apply(confidences))
+    with pytest.raises(UnlabelError, match="Column 0 of the confidences is 'owl'"):
+        fitted.apply(frame[NAMES[::-1]])
+
+
 def test_set_output_gives_a_data_frame_of_the_labels_that_remain(confidences, labels, pd):
     frame = pd.DataFrame(confidences, columns=NAMES, index=np.arange(80) + 500)
     remover = LabelRemover(remove=["dog"]).set_output(transform="pandas").fit(frame, labels)

@@ -200,6 +200,16 @@ def test_a_fit_from_a_table_equals_one_from_arrays(rows, fitted, tmp_path):
         np.testing.assert_array_equal(again.apply(rows), fitted.apply(rows))
 
 
+def test_ids_counts_and_notes_are_no_labels(tmp_path):
+    lines = ["id,cat,dog,note,fold,label", "7,.5,.5,1.5 or so,0,cat", "8,1,0,,1.0,cat"]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    code, _, error = unlabel(
+        "fit", tmp_path / "in.csv", "--remove", "cat", "--out", tmp_path / "f.safetensors"
+    )
+    assert (code, error) == (0, "")
+    assert OutputFilter.load(tmp_path / "f.safetensors").classes_in == ("cat", "dog")
+
+
 def test_labels_from_a_file(rows, fitted, tmp_path):
     truth = np.array(NAMES)[rows.argmax(axis=1)]
     np.savez(tmp_path / "r.npz", p=rows, label=truth)

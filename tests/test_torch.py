@@ -227,6 +227,18 @@ def test_the_state_dict_carries_the_filter():
     assert torch.equal(other(rows), module(rows))
 
 
+def test_the_state_of_a_filter_for_other_labels_is_refused():
+    rows = np.eye(4)
+    first, second = (
+        FilterModule(LabelRemover(remove=[of]).fit(rows, range(4)).filter_) for of in (0, 3)
+    )
+    with pytest.raises(
+        UnlabelError, match=r"The state removes the columns \[3\] and this .* \[0\]"
+    ):
+        torch.nn.Sequential(first).load_state_dict(torch.nn.Sequential(second).state_dict())
+    assert first.removed.tolist() == [0]
+
+
 def test_the_buffers_are_never_coarser_than_float32():
     module = FilterModule(golden_filter("calibrated", "logits"))
     state = module.state_dict()

@@ -16,6 +16,8 @@ from unlabel.parts import Floats
 from unlabel.tables import Table, list_column
 from unlabel.validation import Label, UnlabelError, as_labels, no_such_label
 
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+
 
 @dataclass(frozen=True)
 class WideColumns:
@@ -120,8 +122,13 @@ def _find_wide(
 ) -> WideColumns:
     names, guess = table.schema.names, ""
     if classes is None:
-        decimals = _decimal_columns(table.head())
-        classes = [name for name in decimals if name != label_column]
+        head = table.head()
+        classes = [name for name in _decimal_columns(head) if name != label_column]
+        if zeros := [name for name in _zero_columns(head) if name != label_column]:
+            raise UnlabelError(
+                f"{table.path} has 0 in every row of column {zeros[0]!r}, which may be a label or "
+                "not: name the labels with --classes."
+            )
         if len(classes) < 2:
             raise UnlabelError(
                 f"{table.path} has no columns of decimal numbers that could be confidences: name "
@@ -210,13 +217,26 @@ def _decimal_columns(batch: pa.RecordBatch) -> list[str]:
     ]
 
 
+def _zero_columns(batch: pa.RecordBatch) -> list[str]:
+    return [
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if pa.types.is_string(column.type)
+        and len(numbers := _numbers(column)) == len(column)
+        and not numbers.any()
+    ]
+
+
 def _holds_decimals(texts: pa.StringArray) -> bool:
-    """Whether texts are numbers, and not all of them whole: those would be ids."""
-    try:
-        numbers = pc.cast(texts, pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return bool(pc.any(pc.not_equal(numbers, pc.floor(numbers))).as_py())
+    """Whether most texts are numbers, and not all of them whole: those would be ids."""
+    numbers = _numbers(texts)
+    return 2 * len(numbers) > len(texts) and bool((numbers != np.floor(numbers)).any())
+
+
+def _numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
+    """The numbers among texts."""
+    of_number = texts.filter(pc.match_substring_regex(texts, NUMBER))
+    return np.asarray(pc.cast(pc.utf8_trim_whitespace(of_number), pa.float64()), np.float64)
 
 
 def _floats(column: pa.Array, name: str, first_row: int) -> npt.NDArray[Any]:

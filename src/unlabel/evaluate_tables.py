@@ -91,6 +91,12 @@ def _read_retrained(
 ) -> Floats:
     """Read a retrained model's table; its true labels, if it has them, must be the base's."""
     table, columns = open_confidences(path, classes)
+    for label in without(all_classes, classes):
+        if str(label) in table.schema.names:
+            raise UnlabelError(
+                f"{path} has a column {str(label)!r}, a removed label: give the outputs of a model "
+                "retrained without it."
+            )
     has_labels = label_column in table.schema.names
     rows, own_labels = read_confidences(
         table,
@@ -106,7 +112,7 @@ def _read_retrained(
         if differ.any():
             row = int(np.argmax(differ))
             raise UnlabelError(
-                f"{path}: row {row} has the true label {own_labels[row]!r} and the base model's "
-                f"table {labels[row]!r}: give the same rows in the same order."
+                f"{path}: row {row} has the true label {str(own_labels[row])!r} and the base "
+                f"model's table {str(labels[row])!r}: give the same rows in the same order."
             )
     return rows

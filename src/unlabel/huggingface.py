@@ -44,6 +44,11 @@ def remove_labels(
         A filter for the labels of ``model.config.id2label``, or for 0..n-1. Fitted on
         probabilities or on logits, it is given the model's logits.
     """
+    if hasattr(model, "label_filter"):
+        raise UnlabelError(
+            "The model has a filter already: remove all labels from the model it was made of, with "
+            "one filter."
+        )
     names = _label_names(model.config)
     _check_labels(names, filter)
     module = FilterModule(filter, "logits", output="log_probabilities").to(model.device)

@@ -19,7 +19,14 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from unlabel.fitting import fit_filter
 from unlabel.parts import Floats
-from unlabel.validation import InputKind, Method, UnlabelError, label_array
+from unlabel.validation import (
+    InputKind,
+    Method,
+    UnlabelError,
+    check_column_order,
+    column_names,
+    label_array,
+)
 
 FLOATS = [np.float64, np.float32, np.float16]
 
@@ -98,10 +105,10 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         LabelRemover
             This very object.
         """
-        X = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False)
-        classes = getattr(self, "feature_names_in_", None) if self.classes is None else self.classes
+        rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False)
+        classes = (column_names(X) or None) if self.classes is None else self.classes
         self.filter_ = fit_filter(
-            X,
+            rows,
             y,
             classes=classes,
             remove=self.remove,
@@ -126,8 +133,10 @@ class LabelRemover(TransformerMixin, BaseEstimator):
             Rows that sum to 1, in the dtype of `X`.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False, reset=False)
-        return self.filter_.apply(X)
+        rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False, reset=False)
+        if self.classes is None:  # scikit-learn looks at names that are texts alone
+            check_column_order(column_names(X), self.filter_.classes_in)
+        return self.filter_.apply(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the result's columns: the labels that remain, as texts."""

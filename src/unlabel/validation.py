@@ -157,8 +157,27 @@ def as_confidences(
     return rows
 
 
+def column_names(values: Any) -> tuple[Label, ...]:
+    """The names of a data frame's columns, none for anything else."""
+    names = tuple(getattr(values, "columns", ()))
+    return names if all(_can_be_label(name) for name in names) else ()
+
+
+def check_column_order(names: Sequence[Label], classes: Sequence[Label]) -> None:
+    """Refuse a data frame whose columns are the labels, but in another order."""
+    if tuple(names) != tuple(classes) and set(names) == set(classes):
+        at = next(i for i, (a, b) in enumerate(zip(names, classes, strict=True)) if a != b)
+        raise UnlabelError(
+            f"Column {at} of the confidences is {names[at]!r} and the model's label {at} is "
+            f"{classes[at]!r}: give the columns in the order of the model's labels."
+        )
+
+
 def as_rows(values: Any, classes: Sequence[Label] | None = None) -> Floats:
     """Rows in their own float type, whatever they hold."""
+    names = column_names(values)
+    if classes is not None and isinstance(next(iter(names), None), str):
+        check_column_order(names, classes)  # numbers may just count the columns
     try:
         rows = np.asarray(values)
         if rows.dtype.kind in "biu":

@@ -6,7 +6,7 @@ is asked for, on a GPU, fused kernels take their place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -49,7 +49,8 @@ class FilterModule(nn.Module):
     Notes
     -----
     The sizes of a tensor are checked, its values are not: that would wait for the device. A
-    row that is no probability vector, or holds NaN, comes out as NaN.
+    row that is no probability vector, or holds NaN, comes out as NaN; what comes out of logits
+    that hold infinity, or minus infinity alone, means nothing.
 
     Examples
     --------
@@ -98,6 +99,7 @@ class FilterModule(nn.Module):
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array).contiguous())
         self._prepare_kernels()
+        self.register_load_state_dict_pre_hook(_refuse_other_labels)
         self.register_load_state_dict_post_hook(_prepare_kernels_anew)
 
     def forward(self, confidences: Tensor) -> Tensor:
@@ -252,6 +254,20 @@ def remove_labels(
     The model is neither changed nor copied. The other parameters are those of `FilterModule`.
     """
     return FilteredModel(model, FilterModule(filter, input, output=output))
+
+
+def _refuse_other_labels(
+    module: FilterModule, state: Mapping[str, Tensor], prefix: str, *more: object
+) -> None:
+    """Refuse the state of a filter for other labels: `classes` would not be those of the result."""
+    removed = state.get(f"{prefix}removed")
+    if removed is None or removed.is_meta or module.removed.is_meta:
+        return
+    if removed.tolist() != module.removed.tolist():
+        raise UnlabelError(
+            f"The state removes the columns {removed.tolist()} and this module "
+            f"{module.removed.tolist()}: make the module from the same filter."
+        )
 
 
 def _prepare_kernels_anew(module: FilterModule, incompatible_keys: object) -> None:
