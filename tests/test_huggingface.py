@@ -2,6 +2,7 @@
 import copy
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 
@@ -150,6 +151,16 @@ def test_half_precision_and_copies_work(bert, tokenizer):
     expected = fitted.apply(logits_of(copy.deepcopy(bert).bfloat16(), inputs).float().numpy())
     np.testing.assert_allclose(result.float().softmax(-1), expected, rtol=0, atol=4e-3)
     assert torch.equal(logits_of(filtered, inputs), before)
+
+
+def test_a_filtered_model_can_be_pickled(bert, tokenizer):
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    again = pickle.loads(pickle.dumps(filtered))
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    assert torch.equal(logits_of(again, inputs), logits_of(filtered, inputs))
+    assert type(again) is type(filtered)
+    assert again.config.id2label == filtered.config.id2label
+    assert again.bert is again._unfiltered[0].bert
 
 
 def test_saving_writes_the_whole_model_and_the_filter_beside_it(bert, tokenizer, tmp_path):

@@ -86,11 +86,9 @@ def fit(
             progress=report,
         )
     fitted.save(out, overwrite=force)
-    console.print(
+    _say(
         f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed "
-        f"({sum(fitted.counts)} reference rows).",
-        highlight=False,
-        markup=False,
+        f"({sum(fitted.counts)} reference rows)."
     )
 
 
@@ -136,7 +134,7 @@ def apply(
             list_column=list_column,
             overwrite=force,
         )
-        console.print(f"{out}: {written:,} rows written.", highlight=False, markup=False)
+        _say(f"{out}: {written:,} rows written.")
         return
     with progress_bar(f"Filtering {predictions.name}") as report:
         applied = apply_table(
@@ -150,11 +148,9 @@ def apply(
             overwrite=force,
             progress=report,
         )
-    console.print(
+    _say(
         f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
-        f"of {applied.rows:,}.",
-        highlight=False,
-        markup=False,
+        f"of {applied.rows:,}."
     )
 
 
@@ -179,11 +175,9 @@ def onnx(
         raise UnlabelError(str(error)) from error
     fitted = OutputFilter.load(filter)
     changed = graft_file(model, fitted, out, output=output, overwrite=force)
-    console.print(
+    _say(
         f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed from "
-        f"{', '.join(changed)}.",
-        highlight=False,
-        markup=False,
+        f"{', '.join(changed)}."
     )
 
 
@@ -257,7 +251,7 @@ def report(
     page = render(read_summary(summary))
     with whole_file(out, overwrite=force) as part:
         part.write_text(page, encoding="utf-8")
-    console.print(f"{out} written.", highlight=False, markup=False)
+    _say(f"{out} written.")
 
 
 @app.command()
@@ -274,7 +268,12 @@ def demo(
     console.print(retire_digits(out))
     console.print("\nResNet18 on CIFAR-10, beside two models really retrained:\n")
     console.print(retire_cifar10(out))
-    console.print(f"\nLook at {out / 'report.html'}.", highlight=False, markup=False)
+    _say(f"\nLook at {out / 'report.html'}.")
+
+
+def _say(text: str) -> None:
+    """Print a text as it is, whatever names of files and labels look like."""
+    console.print(text, highlight=False, markup=False)
 
 
 @contextmanager

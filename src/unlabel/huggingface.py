@@ -53,7 +53,7 @@ def remove_labels(
     _check_labels(names, filter)
     module = FilterModule(filter, "logits", output="log_probabilities").to(model.device)
     kind: Any = type(model)
-    filtered = object.__new__(_filtered_class(kind))
+    filtered = _blank(kind)
     filtered.__dict__.update(model.__dict__)
     filtered._modules = {**model._modules, "label_filter": module}
     filtered._unfiltered = (model, filter)  # in a tuple: it must not become a second submodule
@@ -129,5 +129,11 @@ def _filtered_class(original: Any) -> Any:
             "__doc__": original.__doc__,
             "forward": forward,
             "save_pretrained": save_pretrained,
+            # Under the class's name pickle would find the original.
+            "__reduce__": lambda self: (_blank, (original,), self.__dict__),
         },
     )
+
+
+def _blank(original: Any) -> Any:
+    return object.__new__(_filtered_class(original))
