@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from unlabel.bench.cells import BASE, FORGET_SETS, Cell
@@ -96,44 +97,33 @@ class Study:
 
 
 _CIFAR = Recipe(epochs=40, batch=512, rate=0.2)
-_NHLE_10 = Nhle(rate=1e-3, clip=0.3)
-_FEW_OF_EACH = Unsir(retain_a_class=100, batch=128)
+_OF_TEN = partial(Study, unsir=Unsir(), nhle=Nhle(rate=1e-3, clip=0.3), seeds=(0, 1))
+_OF_A_HUNDRED = partial(
+    Study,
+    unsir=Unsir(retain_a_class=100, batch=128),
+    nhle=Nhle(rate=1e-4),
+    retrained_only=(1,),
+)
 
 SUITES: dict[str, tuple[Study, ...]] = {
     "paper": (
-        Study("cifar10", "resnet18", _CIFAR, Unsir(), _NHLE_10, seeds=(0, 1)),
-        Study("cifar10", "allcnn", _CIFAR, Unsir(), _NHLE_10, seeds=(0, 1)),
-        Study(
-            "cifar100",
-            "resnet18",
-            _CIFAR,
-            _FEW_OF_EACH,
-            Nhle(rate=1e-4),
-            retrained_only=(1,),
-            judged_a_label=20,
-        ),
-        Study(
+        _OF_TEN("cifar10", "resnet18", _CIFAR),
+        _OF_TEN("cifar10", "allcnn", _CIFAR),
+        _OF_A_HUNDRED("cifar100", "resnet18", _CIFAR, judged_a_label=20),
+        _OF_A_HUNDRED(
             "cifar100",
             "mobilenet_v2",
             Recipe(
                 epochs=5, batch=256, rate=0.05, start="ImageNet-1K", side=128, weight_decay=1e-4
             ),
             # A tenth of the noise: at 128 pixels all of it would take as long as the rest.
-            Unsir(noise_images=25, retain_a_class=100, batch=128),
-            Nhle(rate=1e-4),
-            retrained_only=(1,),
+            unsir=Unsir(noise_images=25, retain_a_class=100, batch=128),
             judged_a_label=20,
         ),
-        Study(
-            "faces",
-            "resnet18",
-            Recipe(epochs=60, batch=256, rate=0.1),
-            _FEW_OF_EACH,
-            Nhle(rate=1e-4),
-            retrained_only=(1,),
-            judged_a_label=10,
+        _OF_A_HUNDRED(
+            "faces", "resnet18", Recipe(epochs=60, batch=256, rate=0.1), judged_a_label=10
         ),
-        Study(
+        _OF_A_HUNDRED(
             "faces",
             "vit_b_16",
             Recipe(
@@ -145,9 +135,6 @@ SUITES: dict[str, tuple[Study, ...]] = {
                 clip=1.0,
                 smallest_crop=0.7,
             ),
-            _FEW_OF_EACH,
-            Nhle(rate=1e-4),
-            retrained_only=(1,),
             judged_a_label=10,
         ),
     ),
