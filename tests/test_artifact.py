@@ -230,3 +230,21 @@ def test_a_hundred_thousand_labels_fit_into_a_file(tmp_path):
     fitted = fit_filter(rows, truth, classes=classes, remove=[classes[7]])
     fitted.save(tmp_path / "filter")
     assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
+
+
+def test_names_may_hold_any_number_of_brackets(tmp_path):
+    classes = [f"[{i}]" for i in range(1100)]
+    rows = np.full((1, 1100), 1 / 1100)
+    fit_filter(rows, classes=classes, remove=["[0]"], method="mask").save(tmp_path / "filter")
+    assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
+
+
+def test_a_header_of_5_mebibytes_is_refused(tmp_path, fitted):
+    path = tmp_path / "filter"
+    fitted.save(path)
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = content[8:end].ljust(5 << 20)
+    path.write_bytes(struct.pack("<Q", len(header)) + header + content[end:])
+    with pytest.raises(UnlabelError, match="its header is too long"):
+        OutputFilter.load(path)

@@ -16,9 +16,18 @@ def overconfident(n_rows, sharpness, n=5, seed=0):
     return softmax(sharpness * logits, axis=1), truth
 
 
-@pytest.mark.parametrize("sharpness", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("sharpness", [0.02, 0.3, 1.0, 4.0, 45.0])
 def test_the_temperature_is_that_of_a_plain_search(sharpness):
     rows, truth = overconfident(200, sharpness)
+    best = plain.best_temperature(rows, truth)
+    assert fit_temperature(rows, truth) == pytest.approx(best, rel=1e-6)
+
+
+def test_zeros_count_for_nothing_at_any_temperature():
+    rows, truth = overconfident(200, 4.0)
+    least = rows.argmin(axis=1)
+    rows[np.arange(200), least] *= least == truth
+    rows /= rows.sum(axis=1, keepdims=True)
     best = plain.best_temperature(rows, truth)
     assert fit_temperature(rows, truth) == pytest.approx(best, rel=1e-6)
 

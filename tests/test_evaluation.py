@@ -11,8 +11,10 @@ from commands import unlabel
 from unlabel import LabelRemover, UnlabelError
 from unlabel.evaluation import try_filter, try_labels
 from unlabel.metrics import mean_accuracy
+from unlabel.report.comparison import TOPICS
 from unlabel.samples import load_cifar10
 from unlabel.summary import summarise
+from unlabel.terminal import COLUMNS
 
 CIFAR10 = load_cifar10()
 FORGET_SETS = ["F1", "F2", "F3", "F4"]
@@ -187,6 +189,28 @@ def test_evaluate_prints_a_table_and_writes_json(tables):
     assert osr["accuracy"]["removed"] == 0
     # Here the retrained model is the mask itself.
     assert figures(summary)["mask"]["to_retrained"]["kl"]["retained"] < 1e-12
+
+
+def test_evaluate_finds_the_list_column_in_every_table(tmp_path):
+    rng = np.random.default_rng(5)
+    rows = rng.dirichlet(np.full(4, 0.3), size=200)
+    labels = [str(rng.choice(4, p=row)) for row in rows]
+    kept = rows[:, [0, 2, 3]] / rows[:, [0, 2, 3]].sum(axis=1, keepdims=True)
+    for name, confidences in (("base", rows), ("retrained", kept)):
+        columns = {"p": confidences.tolist(), "embedding": rows[:, :2].tolist(), "label": labels}
+        pa.parquet.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    code, _, error = unlabel(
+        "evaluate",
+        tmp_path / "base.parquet",
+        *("--remove", "1", "--retrained", tmp_path / "retrained.parquet", "--list-column", "p"),
+    )
+    assert (code, error) == (0, "")
+
+
+def test_the_terminal_and_the_page_agree_on_what_is_best():
+    badness = {of.path: of.badness for figures in TOPICS.values() for of in figures}
+    for _, path, of_terminal in COLUMNS:
+        assert of_terminal is badness[path]
 
 
 def test_evaluate_takes_a_filter(tables):

@@ -96,6 +96,15 @@ def test_the_first_bad_row_is_named_alike(both_ways, change):
         fitted.apply(broken(change))
 
 
+@pytest.mark.parametrize("n_rows", [10, 40_000])  # one block of rows, and several
+def test_a_calibrated_filter_names_a_bad_row(both_ways, n_rows):
+    fitted = replace(fit_filter(np.eye(4), range(4), remove=[0]), temperature=2.0)
+    rows = np.full((n_rows, 4), 0.25)
+    rows[3] = [0.5, -0.5, 0.5, 0.5]
+    with pytest.raises(UnlabelError, match="Row 3 "):
+        fitted.apply(rows)
+
+
 def test_negative_zero_is_a_probability(both_ways):
     fitted = fit_filter(np.eye(3), [0, 1, 2], remove=[0])
     np.testing.assert_array_equal(fitted.apply([[-0.0, 0.25, 0.75]]), [[0.25, 0.75]])

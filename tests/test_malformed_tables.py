@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import unlabel
+
 NAMES = ["cat", "dog", "fox"]
 GOOD = "cat,dog,fox,label\n.5,.3,.2,cat\n.2,.7,.1,dog\n"
 
@@ -91,7 +93,10 @@ CORPUS = {
         csv("cat,dog,emu,label\n.5,.5,0.0,cat\n.2,.8,0,dog\n"),
         "0 in every row of column 'emu'.*--classes",
     ),
-    "unknown-label.csv": (csv(GOOD + ".1,.7,.2,dgo\n"), "'dgo'.*row 2.*nearest is 'dog'"),
+    "unknown-label.csv": (
+        csv(GOOD + ".5,.3,.2,cat\n.1,.7,.2,dgo\n"),
+        "'dgo'.*row 3.*nearest is 'dog'",
+    ),
     "missing-label.csv": (csv(GOOD + ".1,.7,.2,\n"), "''.*row 2"),
     "missing-column.csv": (csv("cat,fox,label\n.5,.5,cat\n"), "'dog'"),
     "twice.csv": (csv("cat,dog,dog,fox,label\n.4,.1,.2,.3,cat\n"), "'dog'"),
@@ -99,6 +104,7 @@ CORPUS = {
     "binary.csv": (bytes(range(256)) * 50, "could not be read|no columns"),
     "unclosed-quote.csv": (csv('cat,dog,fox,label\n.5,.3,.2,"cat\n'), "no label 'cat"),
     "one-column.csv": (csv("label\ncat\n"), "no columns of decimal numbers|'cat'"),
+    "one-number.csv": (csv("cat,label\n.5,cat\n"), "no columns of decimal numbers"),
     "a-parquet.csv": (GOOD_PARQUET, "could not be read|no columns"),
     "truncated.parquet": (GOOD_PARQUET[:-200], "could not be read"),
     "beheaded.parquet": (GOOD_PARQUET[200:], "could not be read"),
@@ -153,6 +159,7 @@ FIT = {
     "null-label.parquet",
     "unclosed-quote.csv",
     "one-column.csv",
+    "one-number.csv",
     "texts.parquet",
     "structs.parquet",
 }
@@ -189,10 +196,11 @@ def outcome(tmp_path_factory):
         (folder / name).write_bytes(content)
     (folder / "folder.csv").mkdir()
     before = os.listdir(folder)
+    paths = [Path(__file__).parent, Path(unlabel.__file__).parents[1]]
     run = subprocess.run(
         [sys.executable, "-c", RUN_ALL],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
         input=json.dumps([[name, command(name)] for name in NAMES_OF_FILES]),
         capture_output=True,
         text=True,

@@ -119,6 +119,15 @@ def test_extreme_rows_are_filtered_as_the_core_does(input, n_labels):
     np.testing.assert_allclose(result, fitted.apply(rows), rtol=0, atol=1e-12)
 
 
+def test_factors_next_to_one_are_not_left_out():
+    reference = [[1e-4, 0.5, 0.3, 0.1999], [1e-4, 0.2, 0.5, 0.2999]]
+    fitted = LabelRemover(remove=[0]).fit(reference, [0, 0]).filter_
+    assert 1e-9 < 1 - fitted.chain.residual[0, 0] < 2.9e-8  # 1 in float32
+    rows = np.array([[0.4, 0.3, 0.2, 0.1], [0.9, 0.05, 0.03, 0.02]])
+    model = graft(identity_model(4, "float64"), fitted)
+    np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-14)
+
+
 def test_the_last_label_that_remains_gets_everything():
     fitted = mask_filter(2, remove=[0])
     assert run(graft(identity_model(2), fitted), x=np.array([[1, 0]], "f4"))["scores"] == 1

@@ -55,6 +55,16 @@ def test_osr_agrees_with_plain_on_random_rows(n, removed, concentration):
     assert_as_plain(rows, np.arange(6 * n) % n, removed, simplex(40, n, concentration, seed=1))
 
 
+def test_osr_agrees_with_plain_over_many_steps():
+    assert_as_plain(simplex(160, 80), np.arange(160) % 80, list(range(70)), simplex(20, 80, seed=1))
+
+
+def test_osr_agrees_with_plain_where_a_residual_is_next_to_nothing():
+    reference = np.array([[0.7, 0.05, 0.25], [0.5, 0.15, 0.35]])
+    row = np.array([[0.6 * (1 + 5e-4), 1.0, 0.0]])
+    assert_as_plain(reference, np.zeros(2, int), [0], row / row.sum(), atol=1e-12)
+
+
 @pytest.mark.parametrize("removed", list(itertools.permutations(range(4), 3)))
 def test_osr_agrees_with_plain_in_every_order_of_removal(removed):
     assert_as_plain(simplex(24, 4), np.arange(24) % 4, list(removed), simplex(20, 4, seed=1))
@@ -230,6 +240,18 @@ def test_fact_4_no_digit_is_lost_over_several_labels(kind, rest):
         exact = plain.apply_exactly(plain.exactly(row), steps)
     ours = fitted.apply(row[None])[0]
     np.testing.assert_allclose(ours, np.array(exact, dtype=float), rtol=1e-13)
+
+
+def test_fact_4_what_a_share_took_is_not_given_back_to_the_input():
+    # The first share takes all there is, and gives it to the second removed label.
+    fitted = OutputFilter(
+        classes_in=(0, 1, 2, 3),
+        removed=(0, 1),
+        means=[[0, 0, 1, 0], [0, 0.5, 0.25, 0.25]],
+        shares=[[0, 1, 0, 0], [0, 0, 0.25, 0.25]],
+        counts=(1, 1),
+    )
+    np.testing.assert_allclose(fitted.apply([[1, 0, 0, 1e-20]]), [[0.5, 0.5]], rtol=1e-14)
 
 
 def test_fact_5_a_single_reference_row_gives_no_direction():
@@ -429,6 +451,12 @@ def test_the_dtype_is_kept_and_only_the_result_is_rounded_to_it(dtype):
     assert ours.dtype == dtype
     # Half a unit in the last place: one rounding, and nothing before it.
     np.testing.assert_allclose(ours, exact, rtol=0.5001 * np.finfo(dtype).eps, atol=3e-8)
+
+
+def test_the_mean_of_many_equal_rows_is_the_row():
+    row = np.array([0.7, 0.1, 0.2])
+    fitted = fit_filter(np.tile(row, (200_000, 1)), np.zeros(200_000, int), remove=[0])
+    np.testing.assert_allclose(fitted.means[0], row, rtol=1e-14)
 
 
 def test_a_hundred_thousand_labels():

@@ -36,6 +36,7 @@ try:
 
     from unlabel import spark as face
     from unlabel.spark import fitting
+    from unlabel.spark.files import COMPLETE, whole_folder
     from unlabel.spark.rows import CheckedRows
 except ModuleNotFoundError as missing:
     WHY_NOT = f"PySpark is not installed ({missing.name})"
@@ -184,6 +185,25 @@ def test_other_columns_stay_as_they_are(spark, retired):
     assert after == before
     assert before[0].price == Decimal("12.345678901")
     assert before[0].day == datetime.date(1969, 12, 31)
+
+
+def test_columns_of_one_name_are_refused(spark, retired):
+    twice = spark.createDataFrame([(0.5, 0.3, 0.2, 1, 2)], ["cat", "dog", "fox", "note", "note"])
+    with pytest.raises(UnlabelError, match="2 columns 'note': give each a name of its own"):
+        face.apply(twice, retired)
+
+
+@needs_pyspark
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / COMPLETE).write_text("")
+    with (
+        pytest.raises(UnlabelError, match="out could not be written"),
+        whole_folder(tmp_path / "out", overwrite=True),
+    ):
+        pass  # nothing was written that could be renamed
+    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(tmp_path / "out") == [COMPLETE]
 
 
 def test_further_columns_and_only_changed_rows(spark, retired):

@@ -201,13 +201,21 @@ def test_a_fit_from_a_table_equals_one_from_arrays(rows, fitted, tmp_path):
 
 
 def test_ids_counts_and_notes_are_no_labels(tmp_path):
-    lines = ["id,cat,dog,note,fold,label", "7,.5,.5,1.5 or so,0,cat", "8,1,0,,1.0,cat"]
-    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    lines = ["7,.5,.5,1.5,0,cat", "8,1,0,1.5 or so,1.0,cat", "9,1,0,,1.0,cat"]
+    (tmp_path / "in.csv").write_text("\n".join(["id,cat,dog,note,fold,label", *lines, ""]))
     code, _, error = unlabel(
         "fit", tmp_path / "in.csv", "--remove", "cat", "--out", tmp_path / "f.safetensors"
     )
     assert (code, error) == (0, "")
     assert OutputFilter.load(tmp_path / "f.safetensors").classes_in == ("cat", "dog")
+
+
+def test_every_row_may_have_the_true_label_0(tmp_path):
+    (tmp_path / "in.csv").write_text("0,1,label\n.5,.5,0\n.7,.3,0\n")
+    code, _, error = unlabel(
+        "fit", tmp_path / "in.csv", "--remove", "0", "--out", tmp_path / "f.safetensors"
+    )
+    assert (code, error) == (0, "")
 
 
 def test_labels_from_a_file(rows, fitted, tmp_path):

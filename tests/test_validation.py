@@ -106,10 +106,21 @@ def test_sums_may_be_off_as_stored_tables_round_them(fitted, dtype, off):
         fitted.apply((ROWS * (1 + off * 1.5)).astype(dtype))
 
 
+@pytest.mark.parametrize("row", [[0.6, 0.5, -0.1, 0.0], [0.25, 0.25, 0.25, 0.251005]])
+def test_sums_in_float32_let_no_bad_row_in(fitted, row):
+    with pytest.raises(UnlabelError, match="Row 0 is no row of probabilities"):
+        fitted.apply(np.array([row], dtype=np.float32))
+
+
 def test_probabilities_given_as_logits_are_refused():
     message = refused(input="logits")
     assert message.startswith("The rows are probabilities and logits are expected")
     assert "input='probabilities'" in message
+
+
+def test_logits_may_sum_to_1():
+    fitted = fit_filter([[2.0, -1.0, 0.0]], remove=[0], method="mask", input="logits")
+    assert fitted.removed == (0,)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +164,12 @@ def test_the_byte_order_of_a_table_does_not_matter(fitted, kind):
     native = rows.astype(rows.dtype.newbyteorder("="))
     np.testing.assert_array_equal(fitted.apply(rows), fitted.apply(native))
     assert fitted.apply(rows).dtype.isnative
+
+
+def test_numbers_that_count_the_columns_of_a_data_frame_are_no_labels():
+    pandas = pytest.importorskip("pandas")
+    fitted = fit_filter(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
+    assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
 
 
 # Labels
@@ -239,6 +256,12 @@ def test_either_remove_or_keep_is_given(arguments):
 )
 def test_what_is_no_list_of_labels_is_refused(name, value, sentence):
     assert re.match(f"{name}.*{sentence}", refused(**{name: value}))
+
+
+def test_booleans_are_not_the_true_labels_0_and_1():
+    for truth in ([True, False], np.array([True, False])):
+        with pytest.raises(UnlabelError, match=r"no label (True|False) among the 2 labels"):
+            fit_filter([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
 
 
 def test_a_boolean_mask_is_not_a_list_of_numbers():

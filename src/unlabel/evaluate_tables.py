@@ -63,6 +63,7 @@ def evaluate_tables(
             labels,
             input,
             label_column,
+            list_column,
             partial(_part_of, progress, done, tasks),
         )
         for done, path in enumerate(retrained, start=1)
@@ -87,10 +88,11 @@ def _read_retrained(
     labels: npt.NDArray[Any] | None,
     input: InputKind,
     label_column: str,
+    list_column: str | None,
     progress: Progress,
 ) -> Floats:
     """Read a retrained model's table; its true labels, if it has them, must be the base's."""
-    table, columns = open_confidences(path, classes)
+    table, columns = open_confidences(path, classes, list_column=list_column)
     for label in without(all_classes, classes):
         if str(label) in table.schema.names:
             raise UnlabelError(

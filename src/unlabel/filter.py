@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,9 @@ class OutputFilter:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        as_labels(self.classes_in, "classes")
-        labels_to_remove(self.classes_in, self.removed, None)
+        classes = as_labels(self.classes_in, "classes")
+        self._set("classes_in", classes)
+        self._set("removed", labels_to_remove(classes, self.removed, None))
         choice(self.method, METHODS, "method")
         choice(self.input, INPUT_KINDS, "input")
         if not COLDEST <= self.temperature <= HOTTEST:
@@ -97,13 +99,21 @@ class OutputFilter:
             )
         if self.method == "literal" and self.temperature != 1:
             raise UnlabelError("method='literal' gives no probabilities, and has no temperature.")
+        try:
+            self._set("counts", tuple(map(index, self.counts)))
+        except TypeError as error:
+            raise UnlabelError(f"{self.counts!r} are no counts of rows.") from error
         if len(self.counts) != len(self.removed) or any(count < 0 for count in self.counts):
             raise UnlabelError(f"{self.counts!r} is not one count of rows a removed label.")
         for name in ("means", "shares"):
             statistics = np.array(getattr(self, name), dtype=np.float64, order="C")
             statistics.flags.writeable = False
-            object.__setattr__(self, name, statistics)
+            self._set(name, statistics)
         self._check_statistics()
+
+    def _set(self, name: str, value: object) -> None:
+        """Keep a value of our own in the place of what was given, while the filter is made."""
+        object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy is made anew: it cannot be written to either.
@@ -123,7 +133,8 @@ class OutputFilter:
             fine = np.isfinite(statistics) & (at | (statistics == 0))
             if self.method == "osr":
                 sums = statistics.sum(axis=1, keepdims=True)
-                fine &= (statistics >= 0) & (sums > 0) & (sums < 1 + 1e-6)
+                least = 1 - 1e-6 if name == "mean" else 0.0
+                fine &= (statistics >= 0) & (sums > least) & (sums < 1 + 1e-6)
             elif self.method == "mask":
                 fine &= statistics == 0
             if not fine.all():

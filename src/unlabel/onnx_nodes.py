@@ -55,6 +55,13 @@ class Nodes:
             return self.add(op, tensor, axes=[1], keepdims=1)
         return self.add(op, tensor, np.array([1]), keepdims=1)
 
+    def scaled(self, column: str, factors: npt.NDArray[np.float64]) -> str:
+        """Give a column times each of some factors.
+
+        It is a product of matrices, as ONNX Runtime drops a Mul by what is 1 in float32.
+        """
+        return self.add("MatMul", column, factors[None, :])
+
     def doubles(self, tensor: str, columns: Columns) -> str:
         """Take some columns, as doubles."""
         taken = self.add("Gather", tensor, columns.astype(np.int64), axis=1)
@@ -200,7 +207,7 @@ def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
         kept = nodes.add("Where", held, kept, 1.0)
         left = nodes.add("Where", held, left, 1.0)
         passed_on = nodes.add("Sub", 1.0, rho)
-        to_share = nodes.add("Mul", rho, float(weight[step]))
+        to_share = nodes.scaled(rho, weight[step : step + 1])
         total = nodes.add("Add", passed_on, to_share)
         scale = nodes.add("Div", passed_on, total)
         own = nodes.add("Mul", nodes.add("Div", kept, left), scale)
@@ -223,7 +230,7 @@ def _input_residual(nodes: Nodes, chain: Chain, parts: Parts) -> list[str]:
     residual: list[str] = []
     for step in range(len(chain.removed) - 1, -1, -1):
         kept = nodes.add("Mul", reached, parts.rest[step])
-        own = nodes.add("Mul", parts.removed[step], at_removed[: step + 1, step])
+        own = nodes.scaled(parts.removed[step], at_removed[: step + 1, step])
         *others, last = nodes.split(nodes.add("Add", kept, own), [step, 1] if step else [1])
         residual.insert(0, last)
         reached = others[0] if others else ""

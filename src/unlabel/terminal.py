@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -10,17 +10,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from unlabel.report.comparison import from_chance, high, low
 from unlabel.summary import Summary
 
-# Heading, where the figure is in a summary, and whether more of it is better (1) or less (-1).
-COLUMNS: tuple[tuple[str, tuple[str, ...], int], ...] = (
-    ("accu-\nracy", ("accuracy", "retained"), 1),
-    ("log-\nloss", ("log_loss",), -1),
-    ("calib\nerror", ("calibration_error",), -1),
-    ("cover-\nage", ("coverage", "retained"), -1),
-    ("KL,\nkept", ("to_retrained", "kl", "retained"), -1),
-    ("KL,\ngone", ("to_retrained", "kl", "removed"), -1),
-    ("attack\nAUC", ("attack_auc",), -1),
+# Heading, where the figure is in a summary, and how bad a value of it is.
+COLUMNS: tuple[tuple[str, tuple[str, ...], Callable[[float], float]], ...] = (
+    ("accu-\nracy", ("accuracy", "retained"), high),
+    ("log-\nloss", ("log_loss",), low),
+    ("calib\nerror", ("calibration_error",), low),
+    ("cover-\nage", ("coverage", "retained"), low),
+    ("KL,\nkept", ("to_retrained", "kl", "retained"), low),
+    ("KL,\ngone", ("to_retrained", "kl", "removed"), low),
+    ("attack\nAUC", ("attack_auc",), from_chance),
 )
 MOST_LABELS = 10
 
@@ -41,9 +42,9 @@ def show(summary: Summary) -> RenderableType:
         table.add_column(heading, justify="right", vertical="bottom")
     for entry in summary["figures"]:
         cells = []
-        for _, path, sign in columns:
+        for _, path, badness in columns:
             rated = _rated(summary, path)
-            best = max(rated.values(), key=lambda value: sign * value)
+            best = min(rated.values(), key=badness)
             is_best = rated.get(entry["output"]) == best
             cells.append(Text(_short(figure(entry, path)), style="bold" if is_best else ""))
         table.add_row(Text(entry["output"]), *cells)

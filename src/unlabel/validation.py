@@ -124,7 +124,6 @@ def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
             "give one true label a row."
         )
     column_of = {label: column for column, label in enumerate(classes)}
-    names, inverse = np.arange(0), np.arange(0)
     if values.dtype == object:
         try:
             distinct = list(dict.fromkeys(values.tolist()))
@@ -136,7 +135,9 @@ def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
         names, inverse = np.unique(values, return_inverse=True)
         distinct = names.tolist()
     for i, label in enumerate(distinct):
-        if label not in column_of:
+        # As in `labels_to_remove`: True is not the label 1.
+        known = label in column_of
+        if not known or isinstance(classes[column_of[label]], bool) != isinstance(label, bool):
             row = int(np.argmax(inverse == i))
             raise no_such_label(label, classes, f", the true label of row {row}")
     return np.array([column_of[label] for label in distinct], dtype=np.intp)[inverse]

@@ -82,8 +82,9 @@ def name(label: Label) -> str:
     ('3', '(empty)', 80)
     """
     text = clean(str(label))
-    if len(text) > MOST_CHARACTERS:
-        text = text[: MOST_CHARACTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    if len(text) > MOST_CHARACTERS:  # names of one beginning differ at their ends
+        half = MOST_CHARACTERS // 2
+        text = text[:half] + "\N{HORIZONTAL ELLIPSIS}" + text[1 - half :]
     return text if text.strip() else "(empty)"
 
 

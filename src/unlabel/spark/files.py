@@ -84,13 +84,24 @@ def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
         raise cannot_write(path, error) from error
     try:
         yield beside / "new"
-        if path.exists():
-            path.rename(beside / "old")
-        (beside / "new").rename(path)
+        _put_in_place(beside / "new", path, beside / "old")
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _put_in_place(new: Path, path: Path, old: Path) -> None:
+    """Rename a folder, and what is in its place before; put that back where it fails."""
+    if not path.exists():
+        new.rename(path)
+        return
+    path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
 
 
 @contextmanager

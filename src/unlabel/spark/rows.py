@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -161,6 +162,11 @@ def naming_column(schema: StructType, others: Sequence[str]) -> str | None:
 def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
     """A DataFrame whose batches are rewritten by a filter."""
     source = rewriting.source
+    name, times = Counter(df.columns).most_common(1)[0]
+    if times > 1:
+        raise UnlabelError(
+            f"The DataFrame has {times} columns {name!r}: give each a name of its own."
+        )
     after = rewriting.schema(arrow_schema(df.schema, source), "The DataFrame")
     kept = {field.name: field for field in df.schema if field.name not in source.names}
     schema = StructType(
