@@ -12,3 +12,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False
 nitpicky = False
+
+# The faces are documented without what they are faces of.
+autodoc_mock_imports = ["google", "onnx", "pyspark", "torch", "transformers", "triton"]
