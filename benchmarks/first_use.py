@@ -22,7 +22,6 @@ from unlabel.torch import FilterModule
 from workload import confidences
 
 LABELS, ROWS = 100, 600
-# What a process spends on its first fit, its first `apply` and its second one.
 FIRST = """
 import time
 import numpy as np

@@ -142,6 +142,24 @@ def test_numbers_may_name_the_columns_of_a_data_frame(confidences, pd):
     assert counted.transform(pd.DataFrame(confidences)).shape == (80, 3)
 
 
+def test_numbers_of_numpy_may_name_columns_and_tuples_may_not(confidences, pd):
+    numbers = pd.Index([np.int64(n) for n in (1, 2, 3, 4)], dtype=object)
+    frame = pd.DataFrame(confidences, columns=numbers)
+    remover = LabelRemover(remove=[1]).fit(frame, [1] * 80)
+    assert remover.filter_.classes_in == (1, 2, 3, 4)
+    frame.columns = pd.MultiIndex.from_product([["a", "b"], [0, 1]])
+    with pytest.raises(UnlabelError, match=r"classes holds \('a', 0\): labels are texts or"):
+        remover.fit(frame, [1] * 80)
+
+
+def test_an_arrow_table_names_the_labels(confidences, labels):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({name: confidences[:, i] for i, name in enumerate(NAMES)})
+    remover = LabelRemover(remove=["dog"]).fit(table, labels)
+    assert remover.filter_.classes_in == tuple(NAMES)
+    np.testing.assert_array_equal(remover.transform(table), remover.filter_.apply(confidences))
+
+
 def test_a_filter_refuses_data_frames_in_another_order(confidences, labels, pd):
     frame = pd.DataFrame(confidences, columns=NAMES)
     fitted = LabelRemover(remove=["dog"]).fit(frame, labels).filter_

@@ -106,7 +106,9 @@ class LabelRemover(TransformerMixin, BaseEstimator):
             This very object.
         """
         rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False)
-        classes = (column_names(X) or None) if self.classes is None else self.classes
+        classes = self.classes
+        if classes is None:  # scikit-learn looks at names that are texts alone
+            classes = list(getattr(self, "feature_names_in_", column_names(X))) or None
         self.filter_ = fit_filter(
             rows,
             y,
@@ -134,7 +136,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False, reset=False)
-        if self.classes is None:  # scikit-learn looks at names that are texts alone
+        if self.classes is None:
             check_column_order(column_names(X), self.filter_.classes_in)
         return self.filter_.apply(rows)
 

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -158,13 +158,14 @@ def as_confidences(
     return rows
 
 
-def column_names(values: Any) -> tuple[Label, ...]:
-    """The names of a data frame's columns, none for anything else."""
+def column_names(values: Any) -> tuple[Any, ...]:
+    """The names of a data frame's columns, whatever they are, and none for anything else."""
     names = tuple(getattr(values, "columns", ()))
-    return names if all(_can_be_label(name) for name in names) else ()
+    # Those of an Arrow table are the columns themselves.
+    return names if all(isinstance(name, Hashable) for name in names) else ()
 
 
-def check_column_order(names: Sequence[Label], classes: Sequence[Label]) -> None:
+def check_column_order(names: Sequence[Any], classes: Sequence[Label]) -> None:
     """Refuse a data frame whose columns are the labels, but in another order."""
     if tuple(names) != tuple(classes) and set(names) == set(classes):
         at = next(i for i, (a, b) in enumerate(zip(names, classes, strict=True)) if a != b)

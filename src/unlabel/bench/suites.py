@@ -116,7 +116,7 @@ SUITES: dict[str, tuple[Study, ...]] = {
             Recipe(
                 epochs=5, batch=256, rate=0.05, start="ImageNet-1K", side=128, weight_decay=1e-4
             ),
-            # A tenth of the noise: at 128 pixels all of it would take as long as the rest.
+            # A tenth of the noise: at 128 pixels even that takes as long as retraining.
             unsir=Unsir(noise_images=25, retain_a_class=100, batch=128),
             judged_a_label=20,
         ),
