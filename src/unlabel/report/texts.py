@@ -81,7 +81,7 @@ def name(label: Label) -> str:
     >>> name(3), name(""), len(name("x" * 1000))
     ('3', '(empty)', 80)
     >>> name("a label with a long name, of which the beginning is " + 40 * "-" + " the same 7")
-    'a label with a long name, of which the b…--------------------------- the same 7'
+    'a label with a long name, of which the b…---------------------------- the same 7'
     """
     text = clean(str(label))
     if len(text) > MOST_CHARACTERS:  # names of one beginning differ at their ends
