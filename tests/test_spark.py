@@ -27,6 +27,7 @@ from golden_faces import (
     golden_case,
     golden_filter,
 )
+from signals import outcomes
 from unlabel import LabelRemover, UnlabelError
 from unlabel.columns import ListColumn
 from unlabel.fitting import fit_filter
@@ -35,6 +36,7 @@ try:
     from pyspark.sql import SparkSession
 
     from unlabel import spark as face
+    from unlabel.spark import files as spark_files
     from unlabel.spark import fitting
     from unlabel.spark.files import COMPLETE, whole_folder
     from unlabel.spark.rows import CheckedRows
@@ -204,6 +206,27 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(tmp_path):
         pass  # nothing was written that could be renamed
     assert os.listdir(tmp_path) == ["out"]
     assert os.listdir(tmp_path / "out") == [COMPLETE]
+
+
+@needs_pyspark
+def test_a_folder_is_the_old_or_the_new_one_whenever_a_signal_comes(tmp_path):
+    out = tmp_path / "out"
+
+    def write():
+        with whole_folder(out, overwrite=True) as new:
+            new.mkdir()
+            (new / COMPLETE).write_text("new")
+
+    def found():
+        text = (out / COMPLETE).read_text() if out.exists() else None
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        (out / COMPLETE).write_text("old")
+        return text
+
+    first, *rest = outcomes(write, found, spark_files)
+    assert first is None
+    assert set(rest) == {"old", "new"}
 
 
 def test_further_columns_and_only_changed_rows(spark, retired):

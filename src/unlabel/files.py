@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,25 +20,36 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Pat
     """
     target = Path(path)
     refuse_existing(target, overwrite=overwrite)
+    part = _beside(target)
     try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{target.name}.", suffix=".part", dir=target.parent
-        )
-    except OSError as error:
-        raise cannot_write(target, error) from error
-    os.close(handle)
-    part = Path(name)
-    try:
+        part.touch(exist_ok=False)
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        part.chmod(0o666 & ~_umask())
         refuse_existing(target, overwrite=overwrite)
         part.replace(target)
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_beside(path: Path) -> Iterator[Path]:
+    """Give a folder beside `path` to work in, and remove it with all that is left in it."""
+    folder = _beside(path)
+    try:
+        folder.mkdir()
+        yield folder
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    # The name comes before the file: a signal between a file and its name would leave it behind.
+    return path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
@@ -52,9 +64,3 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 def cannot_write(path: Path, error: OSError) -> UnlabelError:
     """Say why a file could not be written."""
     return UnlabelError(f"{path} could not be written: {error.strerror or error}.")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

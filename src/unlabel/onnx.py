@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import stat
-import tempfile
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -32,7 +31,7 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 from onnx.shape_inference import InferenceError, infer_shapes
 
 from unlabel.artifact import KEY, PROTOCOL
-from unlabel.files import refuse_existing, whole_file
+from unlabel.files import folder_beside, refuse_existing, whole_file
 from unlabel.filter import OutputFilter
 from unlabel.onnx_graph import (
     GraphReader,
@@ -109,9 +108,7 @@ def graft_file(
     with ExitStack() as stack:  # the data appears before the model that refers to it
         part = stack.enter_context(whole_file(out, overwrite=overwrite))
         data_part = stack.enter_context(whole_file(data, overwrite=overwrite)) if external else None
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(dir=out.parent, prefix=".unlabel-"))
-        )
+        folder = stack.enter_context(folder_beside(out))
         onnx.save_model(
             grafted,
             folder / out.name,

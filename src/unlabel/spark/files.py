@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, import-n
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
-from unlabel.files import cannot_write, refuse_existing
+from unlabel.files import folder_beside, refuse_existing
 from unlabel.filter import OutputFilter
 from unlabel.spark import row_errors
 from unlabel.spark.rows import find_columns, rewritten
@@ -78,17 +76,9 @@ def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
             f"{path} is a folder that Spark did not write, and is not overwritten: choose another "
             "name."
         )
-    try:
-        beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    try:
-        yield beside / "new"
-        _put_in_place(beside / "new", path, beside / "old")
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with folder_beside(path) as folder:
+        yield folder / "new"
+        _put_in_place(folder / "new", path, folder / "old")
 
 
 def _put_in_place(new: Path, path: Path, old: Path) -> None:
@@ -96,11 +86,12 @@ def _put_in_place(new: Path, path: Path, old: Path) -> None:
     if not path.exists():
         new.rename(path)
         return
-    path.rename(old)
     try:
+        path.rename(old)
         new.rename(path)
-    except OSError:
-        old.rename(path)
+    except BaseException:
+        if not path.exists():
+            old.rename(path)
         raise
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tarfile
-import tempfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from unlabel.bench.progress import Progress
-from unlabel.files import cannot_write, whole_file
+from unlabel.files import cannot_write, folder_beside, whole_file
 from unlabel.validation import UnlabelError
 
 BLOCK = 1 << 20
@@ -79,17 +77,10 @@ def _check(archive: Archive, file: Path, what: str) -> None:
 
 def _unpack(archive: Archive, file: Path, target: Path) -> None:
     _check(archive, file, str(file))
-    try:
-        beside = Path(tempfile.mkdtemp(prefix=f".{archive.folder}.", dir=target.parent))
-    except OSError as error:
-        raise cannot_write(target, error) from error
-    try:
-        with tarfile.open(file) as tar:
-            tar.extractall(beside, filter="data")
-        (beside / archive.folder).replace(target)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise UnlabelError(f"{file} could not be unpacked: {error}.") from error
-    except OSError as error:
-        raise cannot_write(target, error) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with folder_beside(target) as folder:
+        try:
+            with tarfile.open(file) as tar:
+                tar.extractall(folder, filter="data")
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            raise UnlabelError(f"{file} could not be unpacked: {error}.") from error
+        (folder / archive.folder).replace(target)
