@@ -8,7 +8,7 @@ import pytest
 import plain
 import plain_metrics
 from commands import unlabel
-from unlabel import LabelRemover, UnlabelError
+from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel.evaluation import try_filter, try_labels
 from unlabel.metrics import mean_accuracy
 from unlabel.report.comparison import TOPICS
@@ -221,6 +221,20 @@ def test_evaluate_takes_a_filter(tables):
     assert (code, error) == (0, "")
     assert "filter given" in " ".join(out.split())
     assert "mask" in out
+
+
+def test_options_that_contradict_the_filter_are_refused(tables):
+    unlabel("fit", tables / "base.parquet", "--remove", "dog", "--out", tables / "f.safetensors")
+    evaluate = ("evaluate", tables / "base.parquet", "--filter", tables / "f.safetensors")
+    labels = [*map(str, OutputFilter.load(tables / "f.safetensors").classes_in)]
+    agreed = ("--input", "probabilities", "--classes", ",".join(labels))
+    assert unlabel(*evaluate, *agreed)[0] == 0
+    code, _, error = unlabel(*evaluate, "--input", "logits")
+    assert code == 2
+    assert "takes probabilities, and --input says logits: leave --input out" in error
+    code, _, error = unlabel(*evaluate, "--classes", ",".join(reversed(labels)))
+    assert code == 2
+    assert "--classes has other labels than the filter" in error
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,10 @@ def evaluate(
         list[Path] | None,
         typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
     ] = None,
-    input: Annotated[InputKind, typer.Option(help="What the confidences are.")] = "probabilities",
+    input: Annotated[
+        InputKind | None,
+        typer.Option(help="What the confidences are: probabilities, or what the filter takes."),
+    ] = None,
     label_column: Annotated[str, typer.Option(help="The column of true labels.")] = "label",
     classes: Classes = None,
     list_column: ListColumn = None,

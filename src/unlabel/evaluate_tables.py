@@ -26,7 +26,7 @@ def evaluate_tables(
     remove: Sequence[str] | None,
     fitted: OutputFilter | None,
     retrained: Sequence[PathLike],
-    input: InputKind,
+    input: InputKind | None,
     label_column: str,
     classes: Sequence[str] | None,
     list_column: str | None,
@@ -36,8 +36,10 @@ def evaluate_tables(
     if (remove is None) == (fitted is None):
         raise UnlabelError("Give either labels to remove or a filter: --remove or --filter.")
     names: Sequence[Label] | None = classes
+    kind = input or "probabilities"
     if fitted is not None:
-        names, input = fitted.classes_in, fitted.input
+        _refuse_contradiction(fitted, input, classes)
+        names, kind = fitted.classes_in, fitted.input
     tasks = 2 + len(retrained)
     table, columns = open_confidences(
         base, names, list_column=list_column, label_column=label_column
@@ -45,7 +47,7 @@ def evaluate_tables(
     rows, labels = read_confidences(
         table,
         columns,
-        input=input,
+        input=kind,
         label_column=label_column,
         progress=partial(_part_of, progress, 0, tasks),
     )
@@ -61,7 +63,7 @@ def evaluate_tables(
             without(columns.classes, removed),
             columns.classes,
             labels,
-            input,
+            kind,
             label_column,
             list_column,
             partial(_part_of, progress, done, tasks),
@@ -72,9 +74,22 @@ def evaluate_tables(
         trial = try_filter(fitted, rows, labels, retrained=models)
     else:
         trial = try_labels(
-            rows, labels, classes=columns.classes, remove=removed, retrained=models, input=input
+            rows, labels, classes=columns.classes, remove=removed, retrained=models, input=kind
         )
     return summarise(trial, partial(_part_of, progress, tasks - 1, tasks))
+
+
+def _refuse_contradiction(
+    fitted: OutputFilter, input: InputKind | None, classes: Sequence[str] | None
+) -> None:
+    if input not in (None, fitted.input):
+        raise UnlabelError(
+            f"The filter takes {fitted.input}, and --input says {input}: leave --input out."
+        )
+    if classes is not None and [*classes] != [*map(str, fitted.classes_in)]:
+        raise UnlabelError(
+            "--classes has other labels than the filter, or another order: leave --classes out."
+        )
 
 
 def _part_of(progress: Progress, done: int, tasks: int, part: float) -> None:
