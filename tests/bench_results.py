@@ -1,5 +1,7 @@
 """A small folder of results, made up: 10 labels, three seeds, the last for the floor alone."""
 
+import json
+
 import numpy as np
 
 from unlabel.bench.cells import Cell
@@ -27,8 +29,9 @@ def facts(methods, **more):
         "seconds": {method: SECONDS[method] for method in methods if method in SECONDS},
         "rows": {"test": 120, "judged": 120},
         "full_precision": {},
-        "versions": {"torch": "2.0"},
-        "hardware": "a machine",
+        "made": {
+            method: {"hardware": "a machine", "versions": {"torch": "2.0"}} for method in methods
+        },
         "failed": {},
     } | more
 
@@ -37,6 +40,11 @@ def logits(rng, columns):
     """Outputs over some of the labels that mostly know the true one."""
     rows = rng.normal(size=(len(LABELS), len(columns)))
     return rounded(rows + 3 * (LABELS[:, None] == np.array(columns)))
+
+
+def write_notes(folder, **notes):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "notes.json").write_text(json.dumps(notes))
 
 
 def write_seed(folder, seed, *, forget=("F1", "F2", "F3", "F4"), only_retrained=False):
@@ -65,6 +73,7 @@ def write_seed(folder, seed, *, forget=("F1", "F2", "F3", "F4"), only_retrained=
 
 
 def write_results(folder):
+    write_notes(folder / SET, every="Our images are blurred.", time="The machine was busy.")
     write_seed(folder, 0)
     write_seed(folder, 1)
     write_seed(folder, 2, only_retrained=True)

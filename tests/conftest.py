@@ -43,10 +43,7 @@ def both_ways(request):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """Small networks do not profit from threads, and tests run beside each other."""
-    import torch  # which the core's tests do without
+    from unlabel.bench import training  # the core's tests do without PyTorch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with training.one_thread():
+        yield

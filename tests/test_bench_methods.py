@@ -108,6 +108,12 @@ def test_retraining_is_another_model_with_another_seed(task):
     assert np.abs(first.logits["retrain"] - second.logits["retrain"]).max() > 0.1
 
 
+def test_another_seed_sees_the_images_in_another_order(task):
+    begun_alike = replace(task, study=SHORT, build=lambda classes, seed: task.build(classes, 0))
+    first, second = (retrain.run(replace(begun_alike, seed=seed)) for seed in (0, 1))
+    assert np.abs(first.logits["retrain"] - second.logits["retrain"]).max() > 0.1
+
+
 def test_osr_is_the_packages_own_filter(task, outcomes):
     labels = task.train_images.labels.numpy()
     fitted = fit_filter(task.base.train_logits, labels, remove=[0, 4], input="logits")

@@ -1,13 +1,15 @@
 """Suites run piece by piece, on real digits, in a form that takes seconds."""
 
 import json
-import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -32,6 +34,7 @@ STUDY = replace(
     seeds=(0,),
     retrained_only=(1,),
 )
+MAIN = "from unlabel.bench.__main__ import main; main()"
 BASE, FIRST = (Cell("digits", "small", 0, forget) for forget in ("F0", "F1"))
 
 
@@ -89,12 +92,12 @@ def test_a_cell_says_how_it_came_about(finished):
     assert facts["config"]["unsir"]["noise_images"] == 8
     assert facts["seconds"]["osr"].keys() == {"projection", "redistribution"}
     assert facts["condition"] > 1
-    assert facts["versions"].keys() == {"python", "torch", "torchvision", "numpy", "unlabel"}
-    assert (
-        facts["versions"]["torch"] == torch.__version__.partition("+")[0]
-        or "+" in (facts["versions"]["torch"])
-    )
-    assert "CPU" in facts["hardware"]
+    assert facts["made"].keys() == set(METHODS)
+    for made in facts["made"].values():
+        versions = made["versions"]
+        assert versions.keys() == {"python", "torch", "torchvision", "numpy", "unlabel"}
+        assert versions["torch"].partition("+")[0] == torch.__version__.partition("+")[0]
+        assert "CPU" in made["hardware"]
     assert facts["failed"] == {}
     for name in ("osr", "mask", "retrain", "unsir", "nhle_cwm", "linear_filtration_zeroing"):
         assert facts["full_precision"][name].keys() == {"A_R", "A_F", "coverage_retained"}
@@ -124,6 +127,43 @@ def test_what_is_done_is_not_done_again(finished, methods):
     assert methods == []
 
 
+def test_what_is_run_again_elsewhere_says_so_and_the_rest_does_not(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    stored = read_result(tmp_path, FIRST)
+    elsewhere = {"hardware": "another machine", "versions": {}}
+    done = [method for method in METHODS if method != "mask"]
+    facts = stored.facts | {"methods": done, "made": dict.fromkeys(done, elsewhere)}
+    write_result(tmp_path, Result(FIRST, facts, stored.arrays, stored.filter))
+    assert run_suite("quick", out=tmp_path, only=["s0/F1"]) == {}
+    made = read_facts(tmp_path, FIRST)["made"]
+    assert "CPU" in made.pop("mask")["hardware"]
+    assert made == dict.fromkeys(done, elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("study", "words"),
+    [
+        (replace(STUDY, recipe=replace(STUDY.recipe, rate=0.2)), "training: rate is 0.1, not 0.2"),
+        (
+            replace(STUDY, unsir=replace(STUDY.unsir, batch=8)),
+            r"s0/F1\.json .*unsir: batch is 64, not 8\): choose another folder",
+        ),
+    ],
+)
+def test_other_settings_are_not_mixed_in(finished, study, words):
+    with pytest.raises(UnlabelError, match=words):
+        pieces_left((study,), finished[0])
+
+
+def test_small_networks_get_one_thread_and_the_others_theirs_back(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setitem(RUN, "mask", lambda task: seen.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    run_suite("quick", out=tmp_path, only=["s0/F1"])
+    assert (seen, torch.get_num_threads()) == ([1], 2)
+    torch.set_num_threads(1)
+
+
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, methods, monkeypatch):
     def interrupt(task):
         raise KeyboardInterrupt
@@ -144,10 +184,11 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, methods, monkeypatch)
 
 
 def test_a_killed_run_leaves_whole_files(tmp_path):
-    command = [sys.executable, "-m", "unlabel.bench", "--suite", "quick", "--only", "s0/F4"]
-    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+    # The suite of these tests: with other settings they would not go on with what it began.
+    code = f"from test_bench_runner import *; SUITES['quick'] = (STUDY,); {MAIN}"
+    command = [sys.executable, "-c", code, "--suite", "quick", "--only", "s0/F4"]
     killed = subprocess.Popen(
-        [*command, "--out", tmp_path], stderr=subprocess.DEVNULL, env=one_thread
+        [*command, "--out", tmp_path], stderr=subprocess.DEVNULL, cwd=Path(__file__).parent
     )
     base = BASE.file(tmp_path, ".json")
     while not base.exists() and killed.poll() is None:
@@ -177,6 +218,21 @@ def test_a_method_that_fails_does_not_stop_the_rest_and_is_tried_again(tmp_path,
     code, _, errors = unlabel(*arguments)
     assert code == 0, errors
     assert read_facts(tmp_path, FIRST)["failed"] == {}
+
+
+def test_why_a_method_failed_is_kept_where_the_run_is_stopped(tmp_path, monkeypatch, capsys):
+    def fail(task):
+        raise RuntimeError("out of memory")
+
+    def interrupt(task):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(RUN, "osr", fail)
+    monkeypatch.setitem(RUN, "unsir", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_suite("quick", out=tmp_path, only=["s0/F1"])
+    assert "s0/F1 osr: failed: RuntimeError: out of memory" in capsys.readouterr().err
+    assert read_facts(tmp_path, FIRST)["failed"] == {"osr": "RuntimeError: out of memory"}
 
 
 def test_logits_that_are_not_finite_are_a_failure(tmp_path, monkeypatch):
@@ -240,6 +296,7 @@ def test_nothing_is_started_that_would_end_too_late(tmp_path, capsys, monkeypatc
         (["--data", "nowhere"], "nowhere is no folder"),
         (["--suite", "paper", "--only", "faces"], "faces must lie in a folder.*--data"),
         (["--device", "cuda:99"], "no device 'cuda:99'"),
+        (["--device", "meta"], "does not run on 'meta': use auto, cpu or cuda"),
     ],
 )
 def test_mistakes_get_one_sentence(tmp_path, arguments, message):
@@ -253,6 +310,24 @@ def test_mistakes_get_one_sentence(tmp_path, arguments, message):
 def test_a_set_that_is_missing_is_a_failure_of_its_cells(tmp_path):
     (why, *_) = run_suite("paper", out=tmp_path / "out", data=tmp_path, only=["faces/resnet18/s1"])
     assert str(tmp_path) in why
+
+
+def test_a_set_that_cannot_be_fetched_is_asked_for_once(tmp_path, monkeypatch):
+    asked = []
+
+    def no_network(address, **_):
+        asked.append(address)
+        raise URLError("no network")
+
+    monkeypatch.setattr("unlabel.bench.data.archives.urlopen", no_network)
+    (why,) = (
+        failures := run_suite(
+            "paper", out=tmp_path / "out", data=tmp_path, only=["cifar10/resnet18/s1"]
+        )
+    )
+    assert "no network" in why
+    assert len(failures[why]) > 20
+    assert len(asked) == 1
 
 
 def test_judged_rows_are_the_first_of_each_label():

@@ -87,7 +87,9 @@ def test_a_damaged_json_is_named(tmp_path, result, text):
     "wrong",
     [
         {"rows": {}},
-        {"versions": None},
+        {"config": {"unsir": 3}},
+        {"made": {}},
+        {"made": {"osr": {"hardware": "a machine"}}},
         {"seconds": {"osr": 3}},
         {"seconds": {"osr": {"projection": "1 s"}}},
         {"seconds": {"other": {}}},

@@ -17,9 +17,10 @@ from browser import PROGRAM, Browser
 from unlabel import UnlabelError
 from unlabel.bench.cells import Cell
 from unlabel.bench.figures import Gathered, Spread, gather
+from unlabel.bench.notes import TABLES, read_notes
 from unlabel.bench.page import render
 from unlabel.bench.paper import Key, paper_figures
-from unlabel.bench.sections import seconds
+from unlabel.bench.sections import KINDS, seconds
 from unlabel.bench.store import Result, read_result, write_result
 from unlabel.bench.tables import COLUMNS, markdown, tidy, write_tables
 
@@ -53,7 +54,11 @@ def made_up(values):
     """Figures with these means, of one seed."""
     spreads = {at: Spread(value, value, value, 1) for at, value in values.items()}
     cell = Cell(SET, ARCHITECTURE, 0, "F1")
-    return Gathered(spreads, {cell: bench_results.facts(["retrain"])})
+    return Gathered(spreads, {cell: bench_results.facts(["retrain"])}, no_notes(cell))
+
+
+def no_notes(cell):
+    return {(cell.set, cell.architecture): {table: [] for table in TABLES}}
 
 
 def test_every_table_of_the_paper_is_there(gathered):
@@ -67,9 +72,10 @@ def test_every_table_of_the_paper_is_there(gathered):
         "Processing time",
     ]
     assert text.count("### CIFAR-10, ResNet18") == 6
-    assert (
-        text.count("Our images went through JPEG at quality 92 to 95. Both are trained from") == 6
-    )
+    assert text.count("Our images are blurred.") == 6
+    assert text.count("Both are trained from scratch for 40 epochs.") == 6
+    assert text.count("The machine was busy.") == 1
+    assert "The machine was busy." in text.split("## Processing time")[1]
     assert text.count("Seeds: 2 of the base model and the methods, 3 of retraining.") == 6
     assert "at least 1e-12" in text
 
@@ -155,9 +161,53 @@ def test_what_differs_from_the_paper_stands_above_the_table():
     }
     cell = Cell("cifar100", "mobilenet_v2", 0, "F1")
     at = Key("cifar100", "mobilenet_v2", "osr", "", "A_R", "F1")
-    text = markdown(Gathered({at: Spread(0.8, 0.8, 0.8, 1)}, {cell: facts}))
+    facts["full_precision"] = {"osr": {"A_R": 0.8}, "unsir": {"A_R": 0.9}}
+    spreads = {at: Spread(0.8, 0.8, 0.8, 1)}
+    text = markdown(Gathered(spreads, {cell: facts}, no_notes(cell)))
     assert "Ours is fine-tuned from ImageNet-1K at 128 pixels for 5 epochs, the paper's" in text
     assert "Judged on 2,000 of 10,000 test images, the first 20 of each label: coverage" in text
+    # 99 labels of 20 images: the root of .8 x .2 / 1,980
+    assert "A_R has a standard error of up to .0090, and figures of removed labels" in text
+    assert "rest on as few as 20 images." in text
+
+
+def test_notes_are_named_for_every_table():
+    assert tuple(kind.name for kind in KINDS) == TABLES
+
+
+def test_notes_of_a_network_come_after_those_of_its_set(tmp_path):
+    bench_results.write_notes(tmp_path / SET, every="All.")
+    bench_results.write_notes(tmp_path / SET / ARCHITECTURE, every="One.", time="Slow.")
+    found = read_notes(tmp_path, SET, ARCHITECTURE)
+    assert found.pop("time") == ["All.", "One.", "Slow."]
+    assert found == {table: ["All.", "One."] for table in TABLES if table != "time"}
+    assert read_notes(tmp_path, SET, "allcnn")["time"] == ["All."]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"tims": "Slow."}', '{"time": 3}'])
+def test_other_notes_are_refused(tmp_path, text):
+    bench_results.write_seed(tmp_path, 0, forget=["F1"])
+    (tmp_path / SET / "notes.json").write_text(text)
+    with pytest.raises(UnlabelError, match=r"notes\.json does not hold notes: write JSON.*time"):
+        gather(tmp_path)
+
+
+def test_seeds_are_counted_where_they_are(tmp_path):
+    bench_results.write_seed(tmp_path, 0)
+    bench_results.write_seed(tmp_path, 1, forget=["F1"])
+    text = markdown(gather(tmp_path))
+    assert "Seeds: 1 to 2 of the base model and the methods, 1 to 2 of retraining." in text
+
+
+def test_a_seed_without_its_base_model_counts_for_retraining_alone(tmp_path):
+    bench_results.write_seed(tmp_path, 0, forget=["F1"])
+    bench_results.write_seed(tmp_path, 1, forget=["F1"])
+    Cell(SET, ARCHITECTURE, 1, "F0").file(tmp_path, ".json").unlink()
+    found = gather(tmp_path)
+    assert "Seeds: 1 of the base model and the methods, 2 of retraining." in markdown(found)
+    seeds = {of.method: spread.seeds for of, spread in found.spreads.items() if of.metric == "A_R"}
+    assert seeds.pop("retrain") == 2
+    assert set(seeds.values()) == {1}
 
 
 def test_what_rounding_did_is_said(tmp_path):

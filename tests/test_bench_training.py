@@ -179,3 +179,11 @@ def test_seconds_are_noted():
     with timed(seconds, "waiting", CPU):
         sum(range(1000))
     assert seconds["waiting"] > 0
+
+
+def test_the_clock_waits_for_the_device(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    with timed({}, "work", torch.device("cuda", 1)):
+        assert waited == [torch.device("cuda", 1)]
+    assert len(waited) == 2

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
+import numpy as np
 import pytest
 
 import reproduced
+from unlabel.bench.cells import BASE
+from unlabel.bench.store import read_result, stored_cells
 from unlabel.bench.suites import SUITES
 
 NAMES = ("legend", "accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time")
@@ -35,11 +37,52 @@ def test_every_table_is_on_the_page():
 
 @pytest.mark.parametrize("study", SUITES["paper"], ids=lambda study: study.architecture)
 def test_the_committed_results_ran_with_the_settings_of_the_suite(study):
-    settings = {"training": study.recipe, "unsir": study.unsir, "nhle_cwm": study.nhle}
+    settings = study.settings()
     folder = reproduced.RESULTS / study.set / study.architecture
     if not folder.exists():
         pytest.skip(f"{study.set}/{study.architecture} has not been run")
     for file in sorted(folder.glob("s*/F*.json")):
         config = json.loads(file.read_text())["config"]
         for name in settings.keys() & config.keys():
-            assert asdict(settings[name]).items() <= config[name].items(), (file, name)
+            assert settings[name].items() <= config[name].items(), (file, name)
+
+
+@pytest.fixture(scope="module")
+def by_seed():
+    """A_R and A_F on CIFAR-10, by network, seed, set of labels, method and metric."""
+    found = {}
+    for cell in stored_cells(reproduced.RESULTS):
+        if cell.set != "cifar10" or cell.forget == BASE:
+            continue
+        of_base = read_result(reproduced.RESULTS, cell.base).arrays
+        outputs = of_base | read_result(reproduced.RESULTS, cell).arrays
+        for method in ("base", "unsir", "nhle_cwm"):
+            right = outputs[method].argmax(axis=1) == outputs["labels"]
+            shares = [right[outputs["labels"] == label].mean() for label in range(10)]
+            at = (cell.architecture, cell.seed, cell.forget, method)
+            found[*at, "A_F"] = np.mean([shares[label] for label in cell.removed])
+            found[*at, "A_R"] = np.mean(np.delete(shares, cell.removed))
+    return found
+
+
+@pytest.mark.parametrize("method", ["unsir", "nhle_cwm"])
+def test_the_page_tells_the_worst_seeds_of_the_baselines(method, by_seed):
+    cells = {(*at[:2], forget) for at in by_seed for forget in ("F1", "F2")}
+    assert len(cells) == 8
+    left = max(by_seed[*cell, method, "A_F"] for cell in cells)
+    lost = max(by_seed[*cell, "base", "A_R"] - by_seed[*cell, method, "A_R"] for cell in cells)
+    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    assert f"A_F is {_three(left)} and A_R {_three(lost)} below the base model's" in page
+
+
+def test_the_page_tells_how_unsir_falls_apart(by_seed):
+    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    pairs = [
+        " and ".join(_three(by_seed[network, seed, "F4", "unsir", "A_R"]) for seed in (0, 1))
+        for network in ("resnet18", "allcnn")
+    ]
+    assert f"A_R {pairs[0]} with ResNet18, {pairs[1]} with AllCNN" in page
+
+
+def _three(value):
+    return f"{value:.3f}".removeprefix("0")

@@ -27,7 +27,9 @@ def run(
             metavar="SET/ARCHITECTURE/F", help="Cells such as cifar10/resnet18/F2; repeat it."
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, or a device of PyTorch's.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda, or one GPU such as cuda:1.")
+    ] = "auto",
     data: Annotated[
         Path | None, typer.Option(help="The folder of image sets; quick needs none.")
     ] = None,

@@ -20,6 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from unlabel import metrics
 from unlabel.bench.cells import BASE, Cell
+from unlabel.bench.notes import Notes, read_notes
 from unlabel.bench.paper import Key
 from unlabel.bench.progress import Progress, nothing_to_show
 from unlabel.bench.store import STEP, Facts, Result, read_facts, read_result, stored_cells
@@ -60,6 +61,7 @@ class Gathered:
 
     spreads: dict[Key, Spread]
     facts: dict[Cell, Facts]
+    notes: dict[tuple[str, str], Notes]
     rounding: dict[str, float] = field(default_factory=dict)
 
 
@@ -73,6 +75,8 @@ def gather(results: Path, progress: Progress = nothing_to_show) -> Gathered:
         )
     cores = os.cpu_count() if len(tasks) >= ENOUGH_FOR_PROCESSES else 1
     parallel = Parallel(n_jobs=cores, return_as="generator")
+    networks = {(cell.set, cell.architecture) for cell in cells}
+    notes = {network: read_notes(results, *network) for network in networks}
     over_seeds: dict[Key, list[float]] = defaultdict(list)
     facts = {cell: of for cell in cells if (of := read_facts(results, cell)) is not None}
     rounding: dict[str, float] = {}
@@ -89,6 +93,7 @@ def gather(results: Path, progress: Progress = nothing_to_show) -> Gathered:
             for key, values in over_seeds.items()
         },
         facts,
+        notes,
         rounding,
     )
 
@@ -164,14 +169,14 @@ class _Judge:
         self.gone = np.isin(self.truth, self.removed)
 
     def outputs(self, result: Result, *, with_base: bool) -> dict[str, Floats]:
-        """Probabilities of every method that the cell holds."""
+        """Probabilities of every method that the cell holds; without its base, of retraining."""
         found: dict[str, Floats] = {}
-        if with_base:
-            found["base"] = self.probabilities(self.base, "base", self.every)
         if "retrain" in result.arrays:
             found["retrain"] = self.probabilities(result, "retrain", self.retained)
-        if with_base:
-            found |= self._filtered(result)
+        if not with_base:
+            return found
+        found["base"] = self.probabilities(self.base, "base", self.every)
+        found |= self._filtered(result)
         for method in KEEP_ALL_OUTPUTS:
             if method in result.arrays:
                 found[method] = self.probabilities(result, method, self.every)

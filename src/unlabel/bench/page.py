@@ -20,6 +20,7 @@ def render(gathered: Gathered) -> str:
     loader = ChoiceLoader([PackageLoader("unlabel", "bench"), shared.loader])
     laid_out = sections(gathered)
     networks = dict.fromkeys((t.set, t.architecture) for s in laid_out for t in s.tables)
+    made = [of for facts in gathered.facts.values() for of in facts["made"].values()]
     page: str = (
         shared.overlay(loader=loader)
         .get_template("tables.html.j2")
@@ -30,8 +31,8 @@ def render(gathered: Gathered) -> str:
             precision=precision(gathered),
             alike=ALIKE,
             forget=FORGET,
-            hardware=sorted({facts["hardware"] for facts in gathered.facts.values()}),
-            versions=sorted({_versions(facts["versions"]) for facts in gathered.facts.values()}),
+            hardware=sorted({of["hardware"] for of in made}),
+            versions=sorted({_versions(of["versions"]) for of in made}),
         )
     )
     return page

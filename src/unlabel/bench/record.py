@@ -44,8 +44,8 @@ def keep(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> No
         "rows": {"test": len(labels), "judged": len(judged)},
         "full_precision": before.facts.get("full_precision", {})
         | {name: figures(of, labels, task) for name, of in outcome.confidences.items()},
-        "versions": _versions(),
-        "hardware": hardware(task.device),
+        "made": before.facts.get("made", {})
+        | {method: {"hardware": hardware(task.device), "versions": _versions()}},
         "failed": {of: why for of, why in before.facts["failed"].items() if of != method},
     }
     if outcome.condition is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -19,8 +20,9 @@ from unlabel.bench.cells import BASE, FORGET_SETS, Cell, cell_of, select
 from unlabel.bench.methods import RUN
 from unlabel.bench.progress import Bar, Progress
 from unlabel.bench.record import keep, note_failure
-from unlabel.bench.store import read_facts
+from unlabel.bench.store import Facts, read_facts
 from unlabel.bench.suites import SUITES, Study
+from unlabel.bench.training import one_thread
 from unlabel.bench.workshop import Workshop
 from unlabel.files import cannot_write
 from unlabel.validation import UnlabelError, choice
@@ -69,7 +71,7 @@ def run_suite(
     only : sequence of str
         Cells to choose, such as "cifar10/resnet18/F2"; all where there are none.
     device : str
-        A device of PyTorch's; "auto" is the GPU where there is one.
+        "cpu", "cuda" or one GPU such as "cuda:1"; "auto" is the GPU where there is one.
     data : path, optional
         The folder of image sets, which the suite `quick` does not need.
     weights : path, optional
@@ -92,7 +94,8 @@ def run_suite(
         )
     workshop = Workshop(out, data or Path(), weights, _device(device))
     _make_folder(out)
-    return run_pieces(pieces, workshop, stop_after)
+    with one_thread() if suite == "quick" else nullcontext():
+        return run_pieces(pieces, workshop, stop_after)
 
 
 def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -> list[Piece]:
@@ -106,6 +109,8 @@ def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -
             facts = read_facts(out, cell)
             if facts is None and cell.forget == BASE:
                 _refuse_orphans(out, cell)
+            if facts is not None:
+                _refuse_other_settings(cell.file(out, ".json"), facts, study)
             done = facts["methods"] if facts else ()
             left += [Piece(study, cell, of) for of in study.methods(cell) if of not in done]
     return left
@@ -115,8 +120,25 @@ def run_pieces(
     pieces: Sequence[Piece], workshop: Workshop, stop_after: float | None = None
 ) -> Failures:
     """Do pieces of work one after another, and give what went wrong with which of them."""
-    bar = Bar(sum(piece.weight for piece in pieces))
     failed: list[tuple[Piece, str]] = []
+    try:
+        _run_each(pieces, workshop, stop_after, failed)
+    finally:
+        for piece, why in failed:  # only now: a cell may get its file after a method failed
+            note_failure(workshop.out, piece.cell, piece.method, why)
+    failures: Failures = {}
+    for piece, why in failed:
+        failures.setdefault(why, []).append(str(piece))
+    return failures
+
+
+def _run_each(
+    pieces: Sequence[Piece],
+    workshop: Workshop,
+    stop_after: float | None,
+    failed: list[tuple[Piece, str]],
+) -> None:
+    bar = Bar(sum(piece.weight for piece in pieces))
     pace: dict[tuple[Study, str], float] = {}  # seconds for a piece of weight 1
     for number, piece in enumerate(pieces):
         kind = piece.study, "training" if piece.method in TRAININGS else piece.method
@@ -132,17 +154,12 @@ def run_pieces(
             is_ours = isinstance(error, UnlabelError)
             why = str(error) if is_ours else f"{type(error).__name__}: {error}"
             failed.append((piece, why))
-            bar.say(f"{piece}: failed")
+            bar.say(f"{piece}: failed: {why}")
         else:
             seconds = time.monotonic() - started
             pace[kind] = max(pace.get(kind, 0.0), seconds / piece.weight)
             bar.say(f"{piece}: {figures}, {seconds:.1f} s")
     bar.clear()
-    failures: Failures = {}
-    for piece, why in failed:  # only now: a cell may get its file after its first method failed
-        failures.setdefault(why, []).append(str(piece))
-        note_failure(workshop.out, piece.cell, piece.method, why)
-    return failures
 
 
 def report_failures(failures: Failures) -> int:
@@ -187,12 +204,26 @@ def _refuse_orphans(out: Path, base: Cell) -> None:
             )
 
 
+def _refuse_other_settings(path: Path, facts: Facts, study: Study) -> None:
+    """Refuse to add to what was made with other settings than the study's."""
+    for part, settings in study.settings().items():
+        stored = facts["config"].get(part, settings)
+        for name, value in settings.items():
+            if stored.get(name) != value:
+                raise UnlabelError(
+                    f"{path} was made with other settings ({part}: {name} is {stored.get(name)}, "
+                    f"not {value}): choose another folder, or delete {path.parent} to begin again."
+                )
+
+
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda"):  # whose work could not be timed
+            raise UnlabelError(f"The benchmark does not run on {name!r}: use auto, cpu or cuda.")
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError) as error:
         raise UnlabelError(f"There is no device {name!r} here: use auto, cpu or cuda.") from error
     return device

@@ -202,7 +202,7 @@ def _table(gathered: Gathered, kind: _Kind, set: str, architecture: str) -> Tabl
         for cell, of in gathered.facts.items()
         if (cell.set, cell.architecture) == (set, architecture)
     }
-    notes = setups.differences(set, facts)
+    notes = gathered.notes[set, architecture][kind.name] + setups.differences(set, facts)
     if kind.name == "accuracy":
         notes += setups.condition(facts.values())
     if kind.name == "time":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable
 
 from unlabel.bench.cells import BASE, Cell
 from unlabel.bench.store import Facts
+from unlabel.report.texts import score
 
 SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "faces": "Faces", "digits": "Digits"}
 ARCHITECTURES = {
@@ -30,16 +33,6 @@ METHODS = {
     "nhle_cwm": "NHLE-CWM (reconstruction)",
 }
 
-IMAGES = {
-    "cifar10": "Our images went through JPEG at quality 92 to 95.",
-    "cifar100": "Our images went through JPEG at quality 92 to 95.",
-    "faces": (
-        "Another public set of 100 identities stands in for VGGFace-100, at 64 pixels and through "
-        "JPEG at quality 92 to 95. About 1% of its test images have a near-duplicate among the "
-        "training images."
-    ),
-    "digits": "The paper has no such set: scikit-learn's digits, to try the benchmark on.",
-}
 # How the paper trains: from where, and for how many epochs.
 PAPER_TRAINING = {
     "cifar10": ("scratch", 40),
@@ -62,13 +55,12 @@ def network(set: str, architecture: str) -> str:
 
 def differences(set: str, cells: dict[Cell, Facts]) -> list[str]:
     """What differs from the paper for one network, given what its cells say of themselves."""
-    facts = next(iter(cells.values()))
-    return [IMAGES[set], *_training(set, facts), _rows(facts), _seeds(cells)]
+    return [*_training(set, next(iter(cells.values()))), _rows(cells), _seeds(cells)]
 
 
 def about_seconds(set: str, cells: Iterable[Facts]) -> list[str]:
     """Where the seconds come from."""
-    ours = sorted({facts["hardware"] for facts in cells})
+    ours = sorted({made["hardware"] for facts in cells for made in facts["made"].values()})
     notes = [
         f"Ours on {' and '.join(ours)}, the paper's on two NVIDIA A100.",
         "Seconds of methods that work on outputs do not include computing those outputs. Linear "
@@ -104,7 +96,9 @@ def failures(cells: dict[Cell, Facts]) -> list[str]:
 def _training(set: str, facts: Facts) -> list[str]:
     recipe = facts["config"].get("training")
     paper = PAPER_TRAINING.get(set)
-    if not recipe or not paper:
+    if not paper:
+        return ["The paper has no such set: scikit-learn's digits, to try the benchmark on."]
+    if not recipe:
         return []
     side = f" at {recipe['side']} pixels" if recipe.get("side") else ""
     ours, theirs = (
@@ -119,18 +113,45 @@ def _training(set: str, facts: Facts) -> list[str]:
     return [f"Ours is {ours}, the paper's {theirs}."]
 
 
-def _rows(facts: Facts) -> str:
+def _rows(cells: dict[Cell, Facts]) -> str:
+    facts = next(iter(cells.values()))
     rows = facts["rows"]
     if rows["judged"] == rows["test"]:
         return f"Judged on all {rows['test']:,} test images."
+    a_label = rows["judged"] // facts["classes"]
+    fewest = min(len(cell.removed) for cell in cells if cell.forget != BASE) * a_label
     return (
-        f"Judged on {rows['judged']:,} of {rows['test']:,} test images, the first "
-        f"{rows['judged'] // facts['classes']} of each label: coverage, a worst case over a "
-        "label's inputs, is lower than over all of them, and A_R has a standard error of about .01."
+        f"Judged on {rows['judged']:,} of {rows['test']:,} test images, the first {a_label} of "
+        "each label: coverage, a worst case over a label's inputs, is lower than over all of them, "
+        f"A_R has a standard error of up to {score(_standard_error(cells, a_label))}, and figures "
+        f"of removed labels rest on as few as {fewest} images."
+    )
+
+
+def _standard_error(cells: dict[Cell, Facts], a_label: int) -> float:
+    """The largest of the A_R that were found, on as many rows as are judged."""
+    return max(
+        (
+            math.sqrt(of["A_R"] * (1 - of["A_R"]) / (a_label * (facts["classes"] - len(c.removed))))
+            for c, facts in cells.items()
+            for of in facts["full_precision"].values()
+        ),
+        default=0.0,
     )
 
 
 def _seeds(cells: dict[Cell, Facts]) -> str:
-    base = len({cell.seed for cell in cells if cell.forget == BASE})
-    retrained = len({cell.seed for cell, facts in cells.items() if "retrain" in facts["methods"]})
-    return f"Seeds: {base} of the base model and the methods, {retrained} of retraining."
+    with_base = {cell.base for cell in cells if cell.forget == BASE}
+    tasks = [(cell, facts) for cell, facts in cells.items() if cell.forget != BASE]
+    base = Counter(cell.forget for cell, _ in tasks if cell.base in with_base)
+    retrained = Counter(cell.forget for cell, facts in tasks if "retrain" in facts["methods"])
+    forget = {cell.forget for cell, _ in tasks}
+    return (
+        f"Seeds: {_range(base[of] for of in forget)} of the base model and the methods, "
+        f"{_range(retrained[of] for of in forget)} of retraining."
+    )
+
+
+def _range(counts: Iterable[int]) -> str:
+    least, *more = sorted(set(counts))
+    return f"{least} to {more[-1]}" if more else f"{least}"

@@ -34,11 +34,10 @@ FACTS: dict[str, type] = {
     "config": dict,
     "failed": dict,
     "full_precision": dict,
-    "hardware": str,
+    "made": dict,
     "methods": list,
     "rows": dict,
     "seconds": dict,
-    "versions": dict,
 }
 NEED = {
     ".npz": {"base", "retrain", "unsir", "nhle_cwm", "linear_filtration"},
@@ -54,7 +53,7 @@ class Result:
     ----------
     cell : Cell
     facts : dict
-        What the JSON file says: methods, config, seconds, versions and so on.
+        What the JSON file says: methods, config, seconds, how each was made and so on.
     arrays : dict of arrays
         `labels` and `base` of a base model; else logits of `retrain`, `unsir` and `nhle_cwm`, and
         the matrices `linear_filtration_*` that the base model's logits are multiplied with.
@@ -134,13 +133,23 @@ def _are_sound(facts: Facts) -> bool:
         return False
     if any(not isinstance(facts.get(name), kind) for name, kind in FACTS.items()):
         return False
-    parts = [of for name in ("seconds", "full_precision") for of in facts[name].values()]
+    parts = [of for name in ("config", "seconds", "full_precision") for of in facts[name].values()]
     return (
         all(isinstance(of, dict) for of in parts)
         and all(isinstance(facts["rows"].get(name), int) for name in ("test", "judged"))
         and all(isinstance(of, str) for of in facts["methods"])
+        and {*facts["methods"]} <= facts["made"].keys()
+        and all(_says_how(of) for of in facts["made"].values())
         and {*facts["methods"], *facts["seconds"]} <= {"base", *METHODS}
         and all(_are_numbers(of) for of in facts["seconds"].values())
+    )
+
+
+def _says_how(made: Any) -> bool:
+    return (
+        isinstance(made, dict)
+        and isinstance(made.get("hardware"), str)
+        and isinstance(made.get("versions"), dict)
     )
 
 

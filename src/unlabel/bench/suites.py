@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from unlabel.bench.cells import BASE, FORGET_SETS, Cell
 
@@ -94,6 +94,11 @@ class Study:
         if cell.forget == BASE:
             return ("base",)
         return METHODS if cell.seed in self.seeds else ("retrain",)
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The settings of each part, as cells store them."""
+        parts = {"training": self.recipe, "unsir": self.unsir, "nhle_cwm": self.nhle}
+        return {name: vars(of) for name, of in parts.items()}
 
 
 _CIFAR = Recipe(epochs=40, batch=512, rate=0.2)

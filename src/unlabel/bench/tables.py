@@ -33,8 +33,8 @@ COLUMNS = (
 LEGEND = (
     "Ours, ± half the range over seeds where there are several, and the paper's in parentheses. "
     "F1 to F4 are the sets of removed labels. The best of ours is bold, with those within "
-    f"{score(ALIKE)} of it; the base model and the seed floor do not compete, "
-    "nor does the retrained model in distances and attacks."
+    f"{score(ALIKE)} of it, and none where all are; the base model and the seed floor do not "
+    "compete, nor does the retrained model in distances and attacks."
 )
 
 

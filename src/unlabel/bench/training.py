@@ -200,6 +200,17 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep PyTorch to one thread: those of a small network wait for each other, not for work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def now(device: torch.device) -> float:
     """The time in seconds at which the device has done all it was told to."""
     if device.type == "cuda":

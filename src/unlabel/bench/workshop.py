@@ -48,7 +48,7 @@ class Workshop:
         self.device = device
         self._progress: Progress = nothing_to_show
         # One at a time: pieces come in the order of their sets, architectures and seeds.
-        self._images = lru_cache(maxsize=1)(self._load_images)
+        self._images_or_refusal = lru_cache(maxsize=1)(self._load_images)
         self._base = lru_cache(maxsize=1)(self._load_base)
         torch.backends.cudnn.allow_tf32 = False  # what is trained in bfloat16 is judged in float32
 
@@ -119,8 +119,17 @@ class Workshop:
             ) from error
         return Base(model.eval(), train_images, test_images)
 
-    def _load_images(self, name: str) -> tuple[Images, Images, int]:
-        loaded = load_set(name, self.data, self._progress)
+    def _images(self, name: str) -> tuple[Images, Images, int]:
+        found = self._images_or_refusal(name)
+        if isinstance(found, UnlabelError):
+            raise found
+        return found
+
+    def _load_images(self, name: str) -> tuple[Images, Images, int] | UnlabelError:
+        try:
+            loaded = load_set(name, self.data, self._progress)
+        except UnlabelError as refusal:  # kept: what is missing is not looked for again
+            return refusal
         return (
             Images.of(loaded.train_images, loaded.train_labels, self.device),
             Images.of(loaded.test_images, loaded.test_labels, self.device),
