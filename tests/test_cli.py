@@ -40,6 +40,12 @@ def test_inspect_tells_what_goes_where(reference, tmp_path):
     assert str(fitted.counts[1]) in text
 
 
+def test_inspect_quotes_what_would_look_like_two_labels(tmp_path):
+    remover = LabelRemover(["cat"], classes=["cat", "owl, great", "fox"], method="mask")
+    remover.fit([[0.2, 0.3, 0.5]]).filter_.save(tmp_path / "f.safetensors")
+    assert "2: 'owl, great', fox" in unlabel("inspect", tmp_path / "f.safetensors")[1]
+
+
 def test_inspect_keeps_a_large_filter_short(tmp_path):
     remover = LabelRemover(range(300), method="mask").fit(np.full((1, 1000), 1e-3))
     remover.filter_.save(tmp_path / "f.safetensors")

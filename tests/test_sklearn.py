@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
@@ -335,6 +336,13 @@ def test_calibrate_reaches_the_filter(iris):
     plain = LabelRemovalClassifier(frozen, remove=[0]).fit(X, y)
     assert retired.filter_.temperature != 1
     np.testing.assert_array_equal(retired.predict(X), plain.predict(X))
+
+
+def test_a_model_that_has_probabilities_only_once_it_is_fitted(iris):
+    X, y, model = iris
+    stacked = StackingClassifier([("model", model)])
+    retired = LabelRemovalClassifier(stacked, remove=[1]).fit(X, y)
+    assert set(retired.predict(X)) == {0, 2}
 
 
 def test_a_model_without_probabilities_is_refused(iris):

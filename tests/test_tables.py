@@ -218,6 +218,61 @@ def test_every_row_may_have_the_true_label_0(tmp_path):
     assert (code, error) == (0, "")
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "npy", "npz"])
+def test_a_table_without_rows_stays_one(rows, fitted, tmp_path, suffix):
+    none = rows[:0]
+    pa.parquet.write_table(wide(none), tmp_path / "in.parquet")
+    (tmp_path / "in.csv").write_text(",".join(NAMES) + "\n")
+    np.save(tmp_path / "in.npy", none)
+    np.savez(tmp_path / "in.npz", p=none)
+    output = apply(tmp_path, f"in.{suffix}", f"out.{suffix}")
+    assert "0 rows written; the top label changed in 0 of 0" in output
+    table = tables.open_table(tmp_path / f"out.{suffix}")
+    assert sum(len(batch) for batch, _ in table.batches()) == 0
+    if suffix in ("parquet", "csv"):
+        assert table.schema.names == ["cat", "fox", "owl"]
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8"])
+def test_arrays_of_the_other_byte_order(rows, fitted, tmp_path, dtype):
+    swapped = rows.astype(dtype)
+    np.savez(tmp_path / "in.npz", p=swapped, id=np.arange(50, dtype=">i4"))
+    apply(tmp_path, "in.npz", "out.npz")
+    with np.load(tmp_path / "out.npz") as stored:
+        np.testing.assert_array_equal(stored["p"], fitted.apply(swapped))
+        assert stored["id"].tolist() == list(range(50))
+
+
+def test_whole_numbers_that_pandas_wrote_as_decimals_are_labels(tmp_path):
+    (tmp_path / "in.csv").write_text("0,1,1.5,label\n.5,.3,.2,0.0\n.2,.6,.2,1\n.1,.7,.2,1.0\n")
+    out = tmp_path / "f.safetensors"
+    code, _, error = unlabel("fit", tmp_path / "in.csv", "--remove", "1", "--out", out)
+    assert (code, error) == (0, "")
+    assert OutputFilter.load(out).counts == (2,)
+    (tmp_path / "in.csv").write_text("v1,v2,label\n.5,.5,v1.0\n")
+    code, _, error = unlabel("fit", tmp_path / "in.csv", "--remove", "v1", "--out", out, "--force")
+    assert code == 2
+    assert "no label 'v1.0'" in error
+
+
+@pytest.mark.parametrize("options", [[], ["--method", "mask"]])
+def test_logits_among_other_numbers_are_not_guessed(rows, tmp_path, options):
+    truth = np.array(NAMES)[rows.argmax(axis=1)]
+    table = wide(np.log(rows), label=truth)
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    latency = table.append_column("latency", pa.array(np.linspace(40, 50, 50)))
+    pa.parquet.write_table(latency, tmp_path / "more.parquet")
+    out = ("--remove", "dog", "--input", "logits", "--out", tmp_path / "f.safetensors", "--force")
+    code, _, error = unlabel("fit", tmp_path / "more.parquet", *out, *options)
+    assert code == 2
+    column = "cat" if "mask" in options else "latency"  # which looks at no true label
+    assert f"decimal numbers in column '{column}', which may be a label's logits or not" in error
+    named = unlabel("fit", tmp_path / "more.parquet", *out, *options, "--classes", ",".join(NAMES))
+    assert named[0] == 0
+    if "mask" not in options:
+        assert unlabel("fit", tmp_path / "in.parquet", *out, *options)[0] == 0
+
+
 def test_labels_from_a_file(rows, fitted, tmp_path):
     truth = np.array(NAMES)[rows.argmax(axis=1)]
     np.savez(tmp_path / "r.npz", p=rows, label=truth)

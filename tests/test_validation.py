@@ -118,6 +118,14 @@ def test_probabilities_given_as_logits_are_refused():
     assert "input='probabilities'" in message
 
 
+def test_percentages_are_called_so():
+    rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 40.0]]
+    with pytest.raises(UnlabelError, match=r"Row 0 .* sums to 100, as percentages do: divide"):
+        fit_filter(rows, [0, 1], remove=[0])
+    with pytest.raises(UnlabelError, match=r"rows sum to 100, as percentages do, .*divide by 100"):
+        fit_filter(rows, [0, 1], remove=[0], input="logits")
+
+
 def test_logits_may_sum_to_1():
     fitted = fit_filter([[2.0, -1.0, 0.0]], remove=[0], method="mask", input="logits")
     assert fitted.removed == (0,)

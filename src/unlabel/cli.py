@@ -275,8 +275,8 @@ def demo(
 
 
 def _say(text: str) -> None:
-    """Print a text as it is, whatever names of files and labels look like."""
-    console.print(text, highlight=False, markup=False)
+    """Print a text as it is, in one line, whatever names of files and labels look like."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager

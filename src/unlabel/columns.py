@@ -16,6 +16,7 @@ from unlabel.parts import Floats
 from unlabel.tables import Table, list_column
 from unlabel.validation import Label, UnlabelError, as_labels, no_such_label
 
+OTHER_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
@@ -131,8 +132,11 @@ def _find_wide(
             )
         if len(classes) < 2:
             raise UnlabelError(
-                f"{table.path} has no columns of decimal numbers that could be confidences: name "
-                "the labels with --classes, or the column of lists with --list-column."
+                f"{table.path} has no columns of decimal numbers that could be confidences: "
+                + (
+                    _numbers_of_another_kind(head)
+                    or "name the labels with --classes, or the column of lists with --list-column."
+                )
             )
         guess = (
             f"The labels were taken to be {_listing(classes)}: if not, name them with --classes."
@@ -155,14 +159,22 @@ def true_labels(
     encoded = pc.dictionary_encode(pc.cast(batch.column(name), pa.string()))
     positions = []
     for code, text in enumerate(encoded.dictionary.to_pylist()):
-        if text not in of_text:
+        whole = text.removesuffix(".0")  # what pandas makes of 2 beside an empty cell
+        position = of_text.get(text, of_text.get(whole) if whole.isdecimal() else None)
+        if position is None:
             row = first_row + pc.index(encoded.indices, code).as_py()
+            if not text:
+                raise _no_true_label(row, name)
             raise no_such_label(text, classes, f", and row {row} has it as its true label")
-        positions.append(of_text[text])
+        positions.append(position)
     if encoded.null_count:
         row = first_row + pc.index(pc.is_null(encoded.indices), True).as_py()
-        raise UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
+        raise _no_true_label(row, name)
     return np.asarray(np.array(positions, dtype=np.intp)[encoded.indices.to_numpy()])
+
+
+def _no_true_label(row: int, name: str) -> UnlabelError:
+    return UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
 
 
 def replaced(
@@ -221,10 +233,26 @@ def _zero_columns(batch: pa.RecordBatch) -> list[str]:
     return [
         name
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if pa.types.is_string(column.type)
-        and len(numbers := _numbers(column)) == len(column)
-        and not numbers.any()
+        if (pa.types.is_integer(column.type) and not np.any(column.to_numpy(zero_copy_only=False)))
+        or (
+            pa.types.is_string(column.type)
+            and len(numbers := _numbers(column)) == len(column)
+            and not numbers.any()
+        )
     ]
+
+
+def _numbers_of_another_kind(batch: pa.RecordBatch) -> str:
+    """What to do about numbers that are written as some spreadsheets write them."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_string(column.type):
+            found = pc.match_substring_regex(column, OTHER_NUMBER)
+            if (row := pc.index(found, True).as_py()) >= 0:
+                return (
+                    f"row {row} has {column[row].as_py()!r} in column {name!r}; write such numbers "
+                    "as 0.25."
+                )
+    return ""
 
 
 def _holds_decimals(texts: pa.StringArray) -> bool:

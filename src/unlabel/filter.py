@@ -174,7 +174,8 @@ class OutputFilter:
         ----------
         confidences : array of shape (n_rows, n_labels)
             Probabilities or logits, as the filter's `input` says, in float16, float32 or
-            float64. They are not written to.
+            float64. They are not written to. Logits are refused where probabilities are
+            expected; the other way round nothing tells them apart, and the result is wrong.
 
         Returns
         -------

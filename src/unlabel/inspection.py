@@ -54,6 +54,7 @@ def _destinations(fitted: OutputFilter) -> RenderableType:
 
 
 def _listing(labels: Sequence[Label]) -> str:
-    shown = ", ".join(str(label) for label in labels[:MOST_LABELS])
+    texts = (str(label) for label in labels[:MOST_LABELS])
+    shown = ", ".join(repr(text) if "," in text else text for text in texts)
     more = len(labels) - MOST_LABELS
     return f"{len(labels)}: {shown}" + (f" and {more} more" if more > 0 else "")

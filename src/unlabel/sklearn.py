@@ -172,6 +172,16 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     classes_ : array of labels
         The labels that remain.
 
+    Notes
+    -----
+    Give sample weights to the estimator itself, fitted before and frozen.
+
+    Some of scikit-learn's tools number the labels anew, from 0, before they call `fit`, or take
+    column i of `predict_proba` for label i: there `remove` names other labels than it seems to,
+    or removed labels come back. Put the removal outermost, around a `VotingClassifier` or a
+    `StackingClassifier` and not inside it, and do not ask ``cross_val_predict`` for
+    ``method="predict_proba"`` unless the labels are 0 to n - 1.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -218,13 +228,13 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         LabelRemovalClassifier
             This very object.
         """
-        if not hasattr(self.estimator, "predict_proba"):
+        y = None if y is None else column_or_1d(y, warn=True)
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        if not hasattr(self.estimator_, "predict_proba"):  # some have it only now
             raise UnlabelError(
                 f"{type(self.estimator).__name__} has no predict_proba: use a classifier that "
                 "gives probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV."
             )
-        y = None if y is None else column_or_1d(y, warn=True)
-        self.estimator_ = clone(self.estimator).fit(X, y)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))

@@ -115,18 +115,37 @@ def read_confidences(
     truth_classes = columns.classes if label_classes is None else label_classes
     wanted = None if only is None else [columns.classes.index(label) for label in only]
     rows, truth = [], []
+    seen: set[int] = set()
     for batch, first_row in batches_of(table, progress):
         with told(table, columns):
             confidences = read_rows(batch, columns, input, first_row)
             if label_column is not None:
                 labels = true_labels(batch, label_column, truth_classes, first_row)
+                seen.update(np.unique(labels).tolist())
                 if wanted is not None:
                     used = np.isin(labels, wanted)
                     confidences, labels = confidences[used], labels[used]
                 truth.append(labels)
         rows.append(confidences)
+    if not rows:
+        raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
+    if input == "logits" and columns.guess:
+        _refuse_strangers(table, columns, seen)
     names = label_array(truth_classes)
     return np.concatenate(rows), names[np.concatenate(truth)] if truth else None
+
+
+def _refuse_strangers(table: Table, columns: TableColumns, seen: set[int]) -> None:
+    """Refuse guessed columns that no row has as its true label.
+
+    Logits need not sum to 1: a latency among them would pass for a label, and the likeliest one.
+    """
+    for position, label in enumerate(columns.classes):
+        if position not in seen:
+            raise UnlabelError(
+                f"{table.path} has decimal numbers in column {label!r}, which may be a label's "
+                "logits or not: name the labels with --classes."
+            )
 
 
 @dataclass(frozen=True)
@@ -214,15 +233,13 @@ def apply_table(
 
 
 def batches_of(table: Table, progress: Progress) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches with the number of their first row; a table without rows is refused."""
+    """Batches that are not empty, with the number of their first row."""
     first_row = 0
     for batch, part in table.batches():
         if len(batch):
             yield batch, first_row
         first_row += len(batch)
         progress(part)
-    if first_row == 0:
-        raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
 
 
 def read_rows(

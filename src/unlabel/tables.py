@@ -8,8 +8,10 @@ optionally ``classes``, the names of the labels.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -31,6 +33,9 @@ Batches = Iterator[tuple[pa.RecordBatch, float]]
 BATCH_ROWS = 1 << 15
 # An npz file is read whole, so what it may unpack to is limited.
 MAX_NPZ_BYTES = 1 << 30
+MAX_HEADER_BYTES = 1 << 24
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+NUMBERS = "biuf"  # NumPy's kinds of plain numbers
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ def _told(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, EOFError, MemoryError, BadZipFile) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         why = why.split("\n")[0].rstrip(".")
+        if "invalid UTF8" in why:
+            raise UnlabelError(f"{path} is not UTF-8: save it in that encoding.") from error
         raise UnlabelError(f"{path} could not be read as {path.suffix[1:]}: {why}.") from error
 
 
@@ -122,6 +129,14 @@ def _open_parquet(path: Path) -> Table:
 
 
 def _open_csv(path: Path) -> Table:
+    with path.open("rb") as file:
+        header = file.readline(MAX_HEADER_BYTES)
+    if header.startswith(UTF_16):
+        raise UnlabelError(f"{path} is not UTF-8: save it in that encoding.")
+    for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
+        if header.count(separator) > header.count(b",") and b"\0" not in header:
+            raise UnlabelError(f"{path} is separated by {name}: save it with commas.")
+
     def reader(file: pa.NativeFile) -> pa.csv.CSVStreamingReader:
         return pa.csv.open_csv(
             file,
@@ -140,7 +155,8 @@ def _open_csv(path: Path) -> Table:
 
 
 def _open_npy(path: Path) -> Table:
-    rows = np.load(path, mmap_mode="r", allow_pickle=False)
+    with _no_objects(path, "the array"):
+        rows = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(rows, np.ndarray):
         raise UnlabelError(f"{path} holds no npy array: give it the ending of its format.")
     return _table_of_arrays(path, {"confidences": rows}, None)
@@ -155,9 +171,26 @@ def _open_npz(path: Path) -> Table:
             "parquet, which are streamed."
         )
     with np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+        arrays = {}
+        for name in archive.files:
+            with _no_objects(path, repr(name)):
+                arrays[name] = archive[name]
     classes = arrays.pop("classes", None)
     return _table_of_arrays(path, arrays, None if classes is None else tuple(classes.tolist()))
+
+
+@contextmanager
+def _no_objects(path: Path, what: str) -> Iterator[None]:
+    """Refuse arrays of Python objects, which only pickle reads, in words that help."""
+    try:
+        yield
+    except ValueError as error:
+        if not re.search("Object arrays|Python objects", str(error)):
+            raise
+        raise UnlabelError(
+            f"{path} has Python objects in {what}: save numbers as float32 or float64, and texts "
+            "with .astype(str)."
+        ) from error
 
 
 def _table_of_arrays(
@@ -168,6 +201,9 @@ def _table_of_arrays(
         raise UnlabelError(
             f"{path} has {len(square)} arrays of two dimensions: give one, rows by labels."
         )
+    kind = square[0].dtype
+    if kind.kind not in NUMBERS or kind.itemsize > 8:
+        raise UnlabelError(f"{path} has confidences of type {kind}: save them as float64.")
     count = len(square[0])
     for name, array in arrays.items():
         if array.ndim not in (1, 2) or len(array) != count:
@@ -191,12 +227,13 @@ def _batch(arrays: dict[str, np.ndarray[Any, Any]]) -> pa.RecordBatch:
 def _column(array: np.ndarray[Any, Any]) -> pa.Array:
     if array.ndim == 2:
         return list_column(array)
-    return pa.array(array)
+    return pa.array(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def list_column(rows: np.ndarray[Any, Any]) -> pa.FixedSizeListArray:
     """Rows of an array as one column of lists."""
-    values = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    native = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("="))
+    values = pa.array(native.reshape(-1))
     return pa.FixedSizeListArray.from_arrays(values, rows.shape[1])
 
 

@@ -230,10 +230,17 @@ def refuse_probabilities(rows: Floats) -> None:
     """Refuse rows that were said to be logits and are probabilities, every one of them."""
     with np.errstate(over="ignore"):
         sums = rows.sum(axis=1, dtype=np.float64)
-    if len(rows) and rows.min() >= 0 and (np.abs(sums - 1) <= SUM_TOLERANCE[rows.dtype]).all():
+    if not len(rows) or rows.min() < 0:
+        return
+    if (np.abs(sums - 1) <= SUM_TOLERANCE[rows.dtype]).all():
         raise UnlabelError(
             "The rows are probabilities and logits are expected: give logits, or fit with "
             "input='probabilities' (--input probabilities)."
+        )
+    if (np.abs(sums - 100) <= 100 * SUM_TOLERANCE[rows.dtype]).all():
+        raise UnlabelError(
+            "The rows sum to 100, as percentages do, and logits are expected: divide by 100, and "
+            "fit with input='probabilities' (--input probabilities)."
         )
 
 
@@ -251,11 +258,14 @@ def _what_is_wrong(row: npt.NDArray[np.float64]) -> str:
             return f"holds {name} in column {int(np.argmax(wrong))}"
     if np.isneginf(row).all():
         return "holds minus infinity in every column"
-    if row.min() < 0 or row.max() > 1 + SUM_TOLERANCE[np.dtype(np.float16)]:
+    slack = SUM_TOLERANCE[np.dtype(np.float16)]
+    if row.min() >= 0 and row.max() < 200 and abs(row.sum() - 100) <= 100 * slack:
+        return f"sums to {row.sum():.6g}, as percentages do: divide them by 100"
+    if row.min() < 0 or row.max() > 1 + slack:
         extreme = int(np.argmin(row)) if row.min() < 0 else int(np.argmax(row))
         return (
             f"holds {row[extreme]:.6g} in column {extreme}; if these are logits, say so "
-            "with input='logits' (--input logits)"
+            "with input='logits' (--input logits) when fitting"
         )
     return (
         f"sums to {row.sum():.6g}, not 1; give every label's confidence, or divide each row "
