@@ -19,6 +19,9 @@ from transformers import (
     BertConfig,
     BertForSequenceClassification,
     BertTokenizer,
+    DeiTConfig,
+    DeiTForImageClassificationWithTeacher,
+    DeiTModel,
     ResNetConfig,
     ResNetForImageClassification,
     pipeline,
@@ -140,6 +143,34 @@ def test_the_loss_is_that_of_the_remaining_labels(bert, tokenizer):
     assert torch.equal(filtered(**inputs, labels=labels, return_dict=False)[0], output.loss)
 
 
+def test_the_losses_of_a_batchs_parts_add_up_to_the_batchs(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    labels = torch.tensor([0, 6, 3, 3, 1])
+    whole = filtered(**inputs, labels=labels).loss
+    parts = [
+        filtered(
+            **{name: of[rows] for name, of in inputs.items()},
+            labels=labels[rows],
+            num_items_in_batch=torch.tensor(5),
+        ).loss
+        for rows in (slice(0, 2), slice(2, 5))
+    ]
+    assert torch.isclose(sum(parts), whole)
+
+
+def test_a_hook_on_one_model_is_none_on_the_other(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    called = []
+    bert.register_forward_hook(lambda *_: called.append("before"))
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered.register_forward_hook(lambda *_: called.append("filtered"))
+    logits_of(bert, inputs)
+    assert called == ["before"]
+    logits_of(filtered, inputs)
+    assert called == ["before", "before", "filtered"]
+
+
 def test_half_precision_and_copies_work(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     fitted = golden_filter("osr", "logits")
@@ -160,7 +191,7 @@ def test_a_filtered_model_can_be_pickled(bert, tokenizer):
     assert torch.equal(logits_of(again, inputs), logits_of(filtered, inputs))
     assert type(again) is type(filtered)
     assert again.config.id2label == filtered.config.id2label
-    assert again.bert is again._unfiltered[0].bert
+    assert len(pickle.dumps(filtered)) < 1.5 * len(pickle.dumps(bert))  # one model, not two
 
 
 def test_saving_writes_the_whole_model_and_the_filter_beside_it(bert, tokenizer, tmp_path):
@@ -172,6 +203,33 @@ def test_saving_writes_the_whole_model_and_the_filter_beside_it(bert, tokenizer,
     again = remove_labels(loaded, OutputFilter.load(tmp_path / FILTER_FILE))
     assert again.config.id2label == filtered.config.id2label
     assert torch.equal(logits_of(again, inputs), logits_of(filtered, inputs))
+
+
+def test_saving_writes_the_model_that_is_held(bert, tmp_path):
+    filtered = remove_labels(bert, golden_filter("mask", "logits"))
+    filtered.classifier = torch.nn.Linear(16, 10)
+    filtered.save_pretrained(tmp_path, True, filtered.state_dict())
+    loaded, report = AutoModelForSequenceClassification.from_pretrained(
+        tmp_path, output_loading_info=True
+    )
+    assert torch.equal(loaded.classifier.weight, filtered.classifier.weight)
+    assert not report["unexpected_keys"]
+    assert not report["missing_keys"]
+    filtered.save_pretrained(tmp_path / "other", is_main_process=False)
+    assert not (tmp_path / "other" / FILTER_FILE).exists()
+
+
+def test_outputs_without_a_loss_and_without_logits():
+    options = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = DeiTConfig(image_size=8, patch_size=4, intermediate_size=16, **options, **LABELS)
+    model = DeiTForImageClassificationWithTeacher(config).eval()
+    fitted = golden_filter("osr", "logits")
+    images = {"pixel_values": torch.rand(3, 3, 8, 8)}
+    expected = fitted.apply(logits_of(model, images).numpy())
+    result = logits_of(remove_labels(model, fitted), images).softmax(-1)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
+    with pytest.raises(UnlabelError, match="The outputs of DeiTModel have no logits"):
+        remove_labels(DeiTModel(config), fitted)(**images)
 
 
 def test_an_image_classifier_loses_labels():
@@ -202,6 +260,10 @@ def test_what_does_not_fit_is_refused_in_one_sentence(bert):
         remove_labels(tiny_bert(id2label=other), fitted)
     with pytest.raises(UnlabelError, match="The model has 3 labels and the filter is for 10"):
         remove_labels(tiny_bert(id2label={0: "a", 1: "b", 2: "c"}), fitted)
+    with pytest.raises(UnlabelError, match="The model is a str: give a PreTrainedModel"):
+        remove_labels("bert-base-uncased", fitted)
+    with pytest.raises(UnlabelError, match="The filter is a str: give an OutputFilter"):
+        remove_labels(bert, "retired.safetensors")
     with pytest.raises(UnlabelError, match="The model has a filter already"):
         remove_labels(remove_labels(bert, fitted), fitted)
     lonely = LabelRemover(keep=["cat"], classes=CLASSES, input="logits", method="mask")

@@ -201,6 +201,31 @@ def test_scikit_learn_models_agree_with_the_classifier(digits, name, labels, zip
         np.testing.assert_array_equal(found, expected.predict(X[600:]))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("zipmap", [True, False], ids=["zipmap", "tensor"])
+def test_raw_scores_of_scikit_learn_are_logits(digits, zipmap):
+    X, y = digits[0][:300], digits[1][:300]
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    fitted = fit_filter(model.decision_function(X), y, remove=[3, 8], input="logits")
+    options = {id(model): {"zipmap": zipmap, "raw_scores": True}}
+    exported = to_onnx(model, X[:1], options=options)
+    _, found = run(graft(exported, fitted), X=X).values()
+    if zipmap:
+        found = np.array([list(row.values()) for row in found])
+    wanted = fitted.apply(model.decision_function(X))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+    with pytest.raises(UnlabelError, match="holds logits and the filter takes probabilities"):
+        graft(exported, replace(fitted, input="probabilities"))
+
+
+@pytest.mark.parametrize("model", [b"", LogisticRegression()], ids=type)
+def test_what_is_no_model_is_refused_in_one_sentence(model):
+    with pytest.raises(UnlabelError, match=r"The model is a .*: give an onnx\.ModelProto or"):
+        graft(model, mask_filter(3))
+    with pytest.raises(UnlabelError, match="The filter is a str: give an OutputFilter"):
+        graft(identity_model(3), "retired.safetensors")
+
+
 def test_labels_of_a_table_are_texts_and_those_of_the_model_numbers(digits):
     X, y = digits
     model = LogisticRegression(max_iter=500).fit(X[:300], y[:300])
@@ -354,6 +379,23 @@ def test_another_head_keeps_its_label():
     x = np.array([[0.2, 0.5, 0.3]], "f4")
     result = run(graft(model, mask_filter(3)), x=x)
     assert (result["top"], result["other"]) == (2, 1)
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_what_is_no_top_label_of_the_confidences_stays_as_it_is(width):
+    # Groups of labels before the head, as wide as the head or not, and the best row of each label.
+    model = parsed(f"""
+        grouped (float[N,3] x, float[3,{width}] a, float[{width},3] b)
+            => (float[N,3] p, int64[N] group, int64[3] best)
+        {{ g = MatMul(x, a)  group = ArgMax<axis=1, keepdims=0>(g)
+           h = MatMul(g, b)  p = Softmax<axis=1>(h)  best = ArgMax<axis=0, keepdims=0>(p) }}""")
+    rng = np.random.default_rng(0)
+    shapes = {"x": (9, 3), "a": (3, width), "b": (width, 3)}
+    feeds = {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
+    before, after = run(model, **feeds), run(graft(model, mask_filter(3)), **feeds)
+    assert after["p"].shape == (9, 2)
+    np.testing.assert_array_equal(after["group"], before["group"])
+    np.testing.assert_array_equal(after["best"], before["best"])
 
 
 def test_custom_functions_are_kept():

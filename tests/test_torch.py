@@ -239,6 +239,25 @@ def test_the_state_of_a_filter_for_other_labels_is_refused():
     assert first.removed.tolist() == [0]
 
 
+def test_a_module_may_be_made_without_memory_and_filled_later():
+    fitted = golden_filter("osr", "probabilities")
+    with torch.device("meta"):
+        module = FilterModule(fitted)
+    module = module.to_empty(device="cpu")
+    module.load_state_dict(FilterModule(fitted).state_dict())
+    rows = torch.tensor(GOLDEN["probabilities"])
+    assert torch.equal(module(rows), FilterModule(fitted)(rows))
+
+
+def test_what_is_no_filter_and_what_is_no_model_is_refused():
+    remover = LabelRemover(remove=[0])
+    for wrong in ("retired.safetensors", remover):
+        with pytest.raises(UnlabelError, match=f"The filter is a {type(wrong).__name__}: give an"):
+            FilterModule(wrong)
+    with pytest.raises(UnlabelError, match=r"The model is a function: give a torch\.nn\.Module"):
+        remove_labels(lambda rows: rows, golden_filter("osr", "logits"))
+
+
 def test_the_buffers_are_never_coarser_than_float32():
     module = FilterModule(golden_filter("calibrated", "logits"))
     state = module.state_dict()

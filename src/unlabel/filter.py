@@ -41,6 +41,15 @@ from unlabel.validation import (
 )
 
 
+def require_filter(value: object) -> None:
+    """Refuse what is no filter: a path, or a remover that was not asked for its own."""
+    if not isinstance(value, OutputFilter):
+        raise UnlabelError(
+            f"The filter is a {type(value).__name__}: give an OutputFilter, as remover.filter_ and "
+            "OutputFilter.load(path) are."
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OutputFilter:
     """Removes labels from a classifier's confidence vectors.

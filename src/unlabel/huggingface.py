@@ -17,11 +17,12 @@ except ModuleNotFoundError as error:
     ) from None
 from torch import Tensor, nn
 
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import FilterModule
 from unlabel.validation import UnlabelError
 
 FILTER_FILE = "unlabel.safetensors"
+FILTER_NAME = "label_filter"
 
 
 def remove_labels(
@@ -44,7 +45,13 @@ def remove_labels(
         A filter for the labels of ``model.config.id2label``, or for 0..n-1. Fitted on
         probabilities or on logits, it is given the model's logits.
     """
-    if hasattr(model, "label_filter"):
+    require_filter(filter)
+    if not isinstance(model, transformers.PreTrainedModel):
+        raise UnlabelError(
+            f"The model is a {type(model).__name__}: give a PreTrainedModel, as from_pretrained "
+            "and pipeline.model are."
+        )
+    if hasattr(model, FILTER_NAME):
         raise UnlabelError(
             "The model has a filter already: remove all labels from the model it was made of, with "
             "one filter."
@@ -54,9 +61,12 @@ def remove_labels(
     module = FilterModule(filter, "logits", output="log_probabilities").to(model.device)
     kind: Any = type(model)
     filtered = _blank(kind)
-    filtered.__dict__.update(model.__dict__)
-    filtered._modules = {**model._modules, "label_filter": module}
-    filtered._unfiltered = (model, filter)  # in a tuple: it must not become a second submodule
+    # Hooks on one are none on the other.
+    filtered.__dict__.update(
+        {name: copy.copy(of) if "hook" in name else of for name, of in model.__dict__.items()}
+    )
+    filtered._modules = {**model._modules, FILTER_NAME: module}
+    filtered._unfiltered_config, filtered._filter = model.config, filter
     filtered.config = copy.deepcopy(model.config)
     remaining = [names[column] for column in filter.retained_columns]
     filtered.config.id2label = dict(enumerate(remaining))
@@ -105,21 +115,38 @@ def _filtered_class(original: Any) -> Any:
     def forward(self: Any, *args: Any, labels: Tensor | None = None, **kwargs: Any) -> Any:
         # The model would compare its own logits with `labels`, which number other labels.
         output = original.forward(self, *args, **kwargs)
+        if not isinstance(output, tuple) and "logits" not in output:
+            raise UnlabelError(
+                f"The outputs of {original.__name__} have no logits: labels can be removed from "
+                "classifiers alone."
+            )
         logs = self.label_filter(output[0] if isinstance(output, tuple) else output.logits)
-        loss = None
+        loss = {}
         if labels is not None:
-            rows = logs.reshape(-1, logs.shape[-1]).float()
-            loss = nn.functional.nll_loss(rows, labels.reshape(-1))
+            loss["loss"] = _loss(logs, labels, kwargs.get("num_items_in_batch"))
         if isinstance(output, tuple):
-            return (logs, *output[1:]) if loss is None else (loss, logs, *output[1:])
-        fields = {**output, "loss": loss, "logits": logs}
-        return type(output)(**fields)
+            return (*loss.values(), logs, *output[1:])
+        return type(output)(**{**output, **loss, "logits": logs})
 
-    def save_pretrained(self: Any, folder: str | os.PathLike[str], **options: Any) -> None:
+    def save_pretrained(
+        self: Any,
+        save_directory: str | os.PathLike[str],
+        is_main_process: bool = True,
+        state_dict: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
         """Write the unfiltered model and, beside it, the filter."""
-        model, filter = self._unfiltered
-        model.save_pretrained(folder, **options)
-        filter.save(Path(folder) / FILTER_FILE, overwrite=True)
+        model = object.__new__(original)
+        model.__dict__.update(self.__dict__)
+        model.config = self._unfiltered_config
+        model._modules = {name: of for name, of in self._modules.items() if name != FILTER_NAME}
+        if state_dict is not None:
+            state_dict = {
+                name: of for name, of in state_dict.items() if not name.startswith(FILTER_NAME)
+            }
+        model.save_pretrained(save_directory, is_main_process, state_dict, **options)
+        if is_main_process:
+            self._filter.save(Path(save_directory) / FILTER_FILE, overwrite=True)
 
     return type(
         original.__name__,
@@ -133,6 +160,14 @@ def _filtered_class(original: Any) -> Any:
             "__reduce__": lambda self: (_blank, (original,), self.__dict__),
         },
     )
+
+
+def _loss(logs: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
+    """The mean loss over the rows or, of a part of a batch, its share of the batch's mean."""
+    rows, truth = logs.reshape(-1, logs.shape[-1]).float(), labels.reshape(-1)
+    if items is None:
+        return nn.functional.nll_loss(rows, truth)
+    return nn.functional.nll_loss(rows, truth, reduction="sum") / items
 
 
 def _blank(original: Any) -> Any:

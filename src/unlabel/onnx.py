@@ -32,7 +32,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from unlabel.artifact import KEY, PROTOCOL
 from unlabel.files import folder_beside, refuse_existing, whole_file
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, require_filter
 from unlabel.onnx_graph import (
     GraphReader,
     Head,
@@ -83,6 +83,12 @@ def graft(
     >>> graft(model, mask).graph.output[0].type.tensor_type.shape.dim[1].dim_value
     2
     """
+    require_filter(filter)
+    if not isinstance(model, ModelProto | str | os.PathLike):
+        raise UnlabelError(
+            f"The model is a {type(model).__name__}: give an onnx.ModelProto or a path; "
+            "torch.onnx.export gives one as its model_proto, skl2onnx.to_onnx makes one."
+        )
     if isinstance(model, ModelProto):
         grafted = ModelProto()
         grafted.CopyFrom(model)
@@ -164,7 +170,7 @@ def _insert(
 ) -> list[str]:
     """Insert the filter's nodes, and give the names of the outputs that changed."""
     n_labels, retained = len(fitted.classes_in), fitted.retained_columns
-    labels = list(reader.label_outputs(head))
+    labels = list(reader.label_outputs(head, n_labels))
     for names in (head.names, *(label.names for label in labels)):
         if names is not None:
             _check_labels(names, fitted)

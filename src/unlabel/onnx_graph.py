@@ -20,6 +20,8 @@ LABELS = {TensorProto.INT32, TensorProto.INT64, TensorProto.STRING}
 # Operators that change the shape or the type of what they are given, not what it says.
 PASSING = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 CLASSIFIERS = {"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"}
+# Operators after which a column is no longer what it was.
+MIXING = {"Conv", "Einsum", "Gemm", "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class GraphReader:
         self.graph = graph
         self.producers = {name: node for node in graph.node for name in node.output if name}
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
-        self._inferred = {info.name: info for info in inferred.output}
+        self._inferred = {info.name: info for info in (*inferred.value_info, *inferred.output)}
 
     def find_head(self, n_labels: int, output: str | None) -> Head:
         """Find the output with the confidences of so many labels."""
@@ -86,17 +88,32 @@ class GraphReader:
             raise UnlabelError(f"The output {fitting[0].output!r} is computed by no node.")
         return fitting[0]
 
-    def label_outputs(self, head: Head) -> Iterator[LabelOutput]:
-        """Find the outputs that say which label of a head is the most probable."""
-        before_head = self._ancestors(head.tensor)
+    def label_outputs(self, head: Head, n_labels: int) -> Iterator[LabelOutput]:
+        """Find the outputs that say which of so many labels of a head is the most probable."""
         for info in self.graph.output:
             dtype = info.type.tensor_type.elem_type
             if dtype in LABELS and (trace := self._trace_label(info.name)):
                 scores, names, sources = trace
-                # Another head's scores share ancestors with this one's, and are none.
-                if scores in before_head or head.tensor in self._ancestors(scores):
+                dims = self._dims_of(scores)
+                if dims and (len(dims) != 2 or dims[1] not in (n_labels, None)):
+                    continue
+                if self._are_scores_of_one(scores, head.tensor):
                     is_column = len(self._dims(info)) == 2
                     yield LabelOutput(info.name, dtype, is_column, names, tuple(sources))
+
+    def _are_scores_of_one(self, one: str, other: str) -> bool:
+        """Whether two tensors score the same labels: one comes of the other, column by column."""
+        for first, last in ((one, other), (other, one)):
+            before_last = self._ancestors(last)
+            if first in before_last:
+                reached = {first}
+                for node in self.graph.node:  # which are in the order of their work
+                    if reached & {*node.input}:
+                        if node.op_type in MIXING and before_last & {*node.output}:
+                            return False
+                        reached.update(node.output)
+                return True
+        return False
 
     def _trace_label(self, name: str) -> tuple[str, Names, list[NodeProto]] | None:
         """The scores that a label is the top one of, the labels' names, the nodes between."""
@@ -105,7 +122,8 @@ class GraphReader:
         while node := self.producers.get(name):
             nodes.append(node)
             if node.op_type == "ArgMax":
-                return node.input[0], names, nodes
+                axis = next((of.i for of in node.attribute if of.name == "axis"), 0)
+                return (node.input[0], names, nodes) if axis in (1, -1) else None
             if node.op_type in CLASSIFIERS and name == node.output[0]:
                 return node.output[1], class_labels(node), nodes
             if node.op_type in {"ArrayFeatureExtractor", "Gather"}:
@@ -120,15 +138,15 @@ class GraphReader:
 
     def input_kind(self, head: Head) -> InputKind | None:
         """Tell logits from probabilities, where the last operator leaves no doubt."""
-        if head.zipmap:
-            return "probabilities"
         node = self.producers[head.tensor]
         while node.op_type in PASSING and node.input[0] in self.producers:
             node = self.producers[node.input[0]]
         if node.op_type == "Softmax":
             return "probabilities"
         biased = node.op_type == "Add" and any(name in self.initializers for name in node.input)
-        return "logits" if biased or node.op_type in {"Gemm", "LogSoftmax"} else None
+        if biased or node.op_type in {"Gemm", "LogSoftmax"} or _gives_raw_scores(node):
+            return "logits"
+        return "probabilities" if head.zipmap else None
 
     def _head(self, info: ValueInfoProto) -> Head | None:
         producer = self.producers.get(info.name)
@@ -143,7 +161,12 @@ class GraphReader:
 
     def _dims(self, info: ValueInfoProto) -> list[int | None]:
         """The dimensions of an output, None for one that is open."""
-        dims = self._inferred[info.name].type.tensor_type.shape.dim
+        return self._dims_of(info.name)
+
+    def _dims_of(self, name: str) -> list[int | None]:
+        """The dimensions of a tensor, none where nothing is known of them."""
+        info = self._inferred.get(name, ValueInfoProto())
+        dims = info.type.tensor_type.shape.dim
         return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
 
     def _outputs(self) -> str:
@@ -180,6 +203,12 @@ class GraphReader:
         if tensor.data_type == TensorProto.STRING:
             return as_texts(tensor.string_data)
         return None if uses_external_data(tensor) else numpy_helper.to_array(tensor).ravel()
+
+
+def _gives_raw_scores(node: NodeProto) -> bool:
+    """Whether a linear classifier leaves its scores as they are, which is the default."""
+    after = [of.s for of in node.attribute if of.name == "post_transform"]
+    return node.op_type == "LinearClassifier" and after in ([], [b"NONE"])
 
 
 def class_labels(node: NodeProto) -> npt.NDArray[Any]:

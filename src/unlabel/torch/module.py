@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, require_filter
 from unlabel.parts import Float64s
 from unlabel.torch import fused
 from unlabel.torch.operators import (
@@ -70,6 +70,7 @@ class FilterModule(nn.Module):
         output: Output = "probabilities",
     ) -> None:
         super().__init__()
+        require_filter(filter)
         if filter.method == "literal":
             raise UnlabelError(
                 "method='literal' is for audit and has no PyTorch form: fit with method='osr' or "
@@ -80,6 +81,7 @@ class FilterModule(nn.Module):
         choice(self.input, INPUT_KINDS, "input")
         choice(output, OUTPUTS, "output")
         self.classes, self.classes_in = filter.classes, filter.classes_in
+        self.removed_columns = filter.removed_columns.tolist()
         self.redistributes = filter.method == "osr" and bool(filter.removed)
         arrays: dict[str, Any] = {
             "removed": filter.removed_columns,
@@ -253,6 +255,8 @@ def remove_labels(
 
     The model is neither changed nor copied. The other parameters are those of `FilterModule`.
     """
+    if not isinstance(model, nn.Module):
+        raise UnlabelError(f"The model is a {type(model).__name__}: give a torch.nn.Module.")
     return FilteredModel(model, FilterModule(filter, input, output=output))
 
 
@@ -261,12 +265,12 @@ def _refuse_other_labels(
 ) -> None:
     """Refuse the state of a filter for other labels: `classes` would not be those of the result."""
     removed = state.get(f"{prefix}removed")
-    if removed is None or removed.is_meta or module.removed.is_meta:
+    if removed is None or removed.is_meta:
         return
-    if removed.tolist() != module.removed.tolist():
+    if removed.tolist() != module.removed_columns:
         raise UnlabelError(
             f"The state removes the columns {removed.tolist()} and this module "
-            f"{module.removed.tolist()}: make the module from the same filter."
+            f"{module.removed_columns}: make the module from the same filter."
         )
 
 
