@@ -161,6 +161,9 @@ def test_small_networks_get_one_thread_and_the_others_theirs_back(tmp_path, monk
     torch.set_num_threads(2)
     run_suite("quick", out=tmp_path, only=["s0/F1"])
     assert (seen, torch.get_num_threads()) == ([1], 2)
+    monkeypatch.setitem(SUITES, "paper", (STUDY,))
+    run_suite("paper", out=tmp_path, only=["s0/F1"], data=tmp_path)
+    assert seen == [1, 2]
     torch.set_num_threads(1)
 
 

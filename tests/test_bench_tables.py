@@ -194,9 +194,19 @@ def test_other_notes_are_refused(tmp_path, text):
 
 def test_seeds_are_counted_where_they_are(tmp_path):
     bench_results.write_seed(tmp_path, 0)
-    bench_results.write_seed(tmp_path, 1, forget=["F1"])
+    bench_results.write_seed(tmp_path, 1, forget=["F1", "F2"])
+    bench_results.write_seed(tmp_path, 2, forget=["F1"])
     text = markdown(gather(tmp_path))
-    assert "Seeds: 1 to 2 of the base model and the methods, 1 to 2 of retraining." in text
+    assert "Seeds: 1 to 3 of the base model and the methods, 1 to 3 of retraining." in text
+
+
+def test_a_network_that_has_only_begun_is_left_out(tmp_path):
+    bench_results.write_seed(tmp_path, 0, forget=["F1"])
+    begun = Result(Cell(SET, "allcnn", 0, "F0"), bench_results.facts(["base"]), {"base": [[0.0]]})
+    write_result(tmp_path, begun)
+    text = markdown(gather(tmp_path))
+    assert "CIFAR-10, ResNet18" in text
+    assert "AllCNN" not in text
 
 
 def test_a_seed_without_its_base_model_counts_for_retraining_alone(tmp_path):

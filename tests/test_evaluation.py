@@ -223,6 +223,15 @@ def test_evaluate_takes_a_filter(tables):
     assert "mask" in out
 
 
+def test_numbers_may_be_given_as_the_filters_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "t.npz", p=rng.dirichlet(np.ones(3), size=60), label=np.arange(60) % 3)
+    unlabel("fit", tmp_path / "t.npz", "--remove", "1", "--out", tmp_path / "f.safetensors")
+    options = ("--filter", tmp_path / "f.safetensors", "--classes", "0,1,2")
+    code, _, error = unlabel("evaluate", tmp_path / "t.npz", *options)
+    assert (code, error) == (0, "")
+
+
 def test_options_that_contradict_the_filter_are_refused(tables):
     unlabel("fit", tables / "base.parquet", "--remove", "dog", "--out", tables / "f.safetensors")
     evaluate = ("evaluate", tables / "base.parquet", "--filter", tables / "f.safetensors")

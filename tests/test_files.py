@@ -16,6 +16,8 @@ def test_no_half_file_is_left_whenever_a_signal_comes(tmp_path):
 
     def write():
         with whole_file(target, overwrite=True) as part:
+            assert part.parent == tmp_path
+            assert part.exists()
             part.write_text("new")
 
     def found():
@@ -58,6 +60,17 @@ def test_a_file_is_readable_to_whom_others_are(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for target in (tmp_path / "file" / "out", tmp_path / ("x" * 250)):
+        with (
+            pytest.raises(files.UnlabelError, match=r"could not be written: .* (dir|long)"),
+            whole_file(target, overwrite=True),
+        ):
+            pass
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

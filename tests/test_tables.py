@@ -255,22 +255,38 @@ def test_whole_numbers_that_pandas_wrote_as_decimals_are_labels(tmp_path):
     assert "no label 'v1.0'" in error
 
 
-@pytest.mark.parametrize("options", [[], ["--method", "mask"]])
-def test_logits_among_other_numbers_are_not_guessed(rows, tmp_path, options):
+def test_names_may_hold_other_separators(tmp_path):
+    (tmp_path / "in.csv").write_text('"a; b; c; d","e;\tf;g",cat; x,label\n.5,.3,.2,cat; x\n')
+    out = tmp_path / "f.safetensors"
+    code, _, error = unlabel("fit", tmp_path / "in.csv", "--remove", "cat; x", "--out", out)
+    assert (code, error) == (0, "")
+    assert OutputFilter.load(out).classes_in == ("a; b; c; d", "e;\tf;g", "cat; x")
+
+
+def test_whole_numbers_in_parquet_are_ids(rows, tmp_path):
+    table = wide(rows, label=np.array(NAMES)[rows.argmax(axis=1)], fold=np.zeros(50, int))
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    out = tmp_path / "f.safetensors"
+    assert unlabel("fit", tmp_path / "in.parquet", "--remove", "dog", "--out", out)[0] == 0
+    assert OutputFilter.load(out).classes_in == tuple(NAMES)
+
+
+def test_logits_among_other_numbers_are_not_guessed(rows, tmp_path):
     truth = np.array(NAMES)[rows.argmax(axis=1)]
     table = wide(np.log(rows), label=truth)
     pa.parquet.write_table(table, tmp_path / "in.parquet")
     latency = table.append_column("latency", pa.array(np.linspace(40, 50, 50)))
     pa.parquet.write_table(latency, tmp_path / "more.parquet")
     out = ("--remove", "dog", "--input", "logits", "--out", tmp_path / "f.safetensors", "--force")
-    code, _, error = unlabel("fit", tmp_path / "more.parquet", *out, *options)
+    code, _, error = unlabel("fit", tmp_path / "more.parquet", *out)
     assert code == 2
-    column = "cat" if "mask" in options else "latency"  # which looks at no true label
-    assert f"decimal numbers in column '{column}', which may be a label's logits or not" in error
-    named = unlabel("fit", tmp_path / "more.parquet", *out, *options, "--classes", ",".join(NAMES))
-    assert named[0] == 0
-    if "mask" not in options:
-        assert unlabel("fit", tmp_path / "in.parquet", *out, *options)[0] == 0
+    assert "no row of the true label 'latency', so that column may hold a label's logits" in error
+    assert unlabel("fit", tmp_path / "more.parquet", *out, "--classes", ",".join(NAMES))[0] == 0
+    assert unlabel("fit", tmp_path / "in.parquet", *out)[0] == 0
+    # Reference rows of the removed label alone say nothing of the other columns.
+    pa.parquet.write_table(table.filter(pa.array(truth == "dog")), tmp_path / "dogs.parquet")
+    assert unlabel("fit", tmp_path / "dogs.parquet", *out)[0] == 0
+    assert unlabel("fit", tmp_path / "in.parquet", *out, "--method", "mask")[0] == 0
 
 
 def test_labels_from_a_file(rows, fitted, tmp_path):

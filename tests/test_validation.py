@@ -126,6 +126,11 @@ def test_percentages_are_called_so():
         fit_filter(rows, [0, 1], remove=[0], input="logits")
 
 
+def test_logits_may_sum_to_100():
+    rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 41.0], [99.0, 0.5, 0.4]]
+    assert fit_filter(rows, [0, 1, 2], remove=[0], input="logits").counts == (1,)
+
+
 def test_logits_may_sum_to_1():
     fitted = fit_filter([[2.0, -1.0, 0.0]], remove=[0], method="mask", input="logits")
     assert fitted.removed == (0,)

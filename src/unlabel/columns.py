@@ -233,12 +233,9 @@ def _zero_columns(batch: pa.RecordBatch) -> list[str]:
     return [
         name
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if (pa.types.is_integer(column.type) and not np.any(column.to_numpy(zero_copy_only=False)))
-        or (
-            pa.types.is_string(column.type)
-            and len(numbers := _numbers(column)) == len(column)
-            and not numbers.any()
-        )
+        if pa.types.is_string(column.type)
+        and len(numbers := _numbers(column)) == len(column)
+        and not numbers.any()
     ]
 
 

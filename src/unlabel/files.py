@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unlabel.validation import UnlabelError
@@ -31,7 +31,8 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Pat
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # it may never have been made
+            part.unlink()
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def folder_beside(path: Path) -> Iterator[Path]:
 
 def _beside(path: Path) -> Path:
     # The name comes before the file: a signal between a file and its name would leave it behind.
-    return path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
+    return path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:

@@ -129,22 +129,22 @@ def read_confidences(
         rows.append(confidences)
     if not rows:
         raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
-    if input == "logits" and columns.guess:
+    if input == "logits" and columns.guess and not seen <= {*(wanted or ())}:
         _refuse_strangers(table, columns, seen)
     names = label_array(truth_classes)
     return np.concatenate(rows), names[np.concatenate(truth)] if truth else None
 
 
 def _refuse_strangers(table: Table, columns: TableColumns, seen: set[int]) -> None:
-    """Refuse guessed columns that no row has as its true label.
+    """Refuse guessed columns that no row has as its true label, where rows have labels that remain.
 
     Logits need not sum to 1: a latency among them would pass for a label, and the likeliest one.
     """
     for position, label in enumerate(columns.classes):
         if position not in seen:
             raise UnlabelError(
-                f"{table.path} has decimal numbers in column {label!r}, which may be a label's "
-                "logits or not: name the labels with --classes."
+                f"{table.path} has no row of the true label {label!r}, so that column may hold a "
+                "label's logits or not: name the labels with --classes."
             )
 
 

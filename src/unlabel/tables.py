@@ -101,6 +101,8 @@ def _told(path: Path) -> Iterator[None]:
         why = why.split("\n")[0].rstrip(".")
         if "invalid UTF8" in why:
             raise UnlabelError(f"{path} is not UTF-8: save it in that encoding.") from error
+        if "CSV parse error" in why:
+            _refuse_other_separators(path, _csv_header(path))
         raise UnlabelError(f"{path} could not be read as {path.suffix[1:]}: {why}.") from error
 
 
@@ -129,13 +131,11 @@ def _open_parquet(path: Path) -> Table:
 
 
 def _open_csv(path: Path) -> Table:
-    with path.open("rb") as file:
-        header = file.readline(MAX_HEADER_BYTES)
+    header = _csv_header(path)
     if header.startswith(UTF_16):
         raise UnlabelError(f"{path} is not UTF-8: save it in that encoding.")
-    for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
-        if header.count(separator) > header.count(b",") and b"\0" not in header:
-            raise UnlabelError(f"{path} is separated by {name}: save it with commas.")
+    if b"," not in header:
+        _refuse_other_separators(path, header)
 
     def reader(file: pa.NativeFile) -> pa.csv.CSVStreamingReader:
         return pa.csv.open_csv(
@@ -152,6 +152,18 @@ def _open_csv(path: Path) -> Table:
 
     with pa.OSFile(str(path)) as file:
         return Table(path, reader(file).schema, read)
+
+
+def _csv_header(path: Path) -> bytes:
+    """The names of a csv's columns, but for those in quotes."""
+    with path.open("rb") as file:
+        return re.sub(rb'"[^"]*"', b"", file.readline(MAX_HEADER_BYTES))
+
+
+def _refuse_other_separators(path: Path, header: bytes) -> None:
+    for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
+        if header.count(separator) > header.count(b",") and b"\0" not in header:
+            raise UnlabelError(f"{path} is separated by {name}: save it with commas.")
 
 
 def _open_npy(path: Path) -> Table:

@@ -265,7 +265,7 @@ def _what_is_wrong(row: npt.NDArray[np.float64]) -> str:
         extreme = int(np.argmin(row)) if row.min() < 0 else int(np.argmax(row))
         return (
             f"holds {row[extreme]:.6g} in column {extreme}; if these are logits, say so "
-            "with input='logits' (--input logits) when fitting"
+            "with input='logits' (--input logits), when fitting or evaluating"
         )
     return (
         f"sums to {row.sum():.6g}, not 1; give every label's confidence, or divide each row "

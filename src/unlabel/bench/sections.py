@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from unlabel import metrics
 from unlabel.bench import setups
+from unlabel.bench.cells import BASE
 from unlabel.bench.figures import FLOOR, Gathered, Spread
 from unlabel.bench.paper import COMPONENTS as PAPER_COMPONENTS
 from unlabel.bench.paper import FORGET, Key, paper_figures
@@ -186,7 +187,8 @@ def precision(gathered: Gathered) -> str:
 
 def sections(gathered: Gathered) -> list[Section]:
     """Lay out every table of what was gathered."""
-    networks = dict.fromkeys((cell.set, cell.architecture) for cell in gathered.facts)
+    tasks = (cell for cell in gathered.facts if cell.forget != BASE)
+    networks = dict.fromkeys((cell.set, cell.architecture) for cell in tasks)
     titles = [(name, of) for name in setups.SETS for of in setups.ARCHITECTURES]
     in_order = sorted(networks, key=lambda of: titles.index(of) if of in titles else len(titles))
     result = []

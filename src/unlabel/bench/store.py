@@ -136,6 +136,7 @@ def _are_sound(facts: Facts) -> bool:
     parts = [of for name in ("config", "seconds", "full_precision") for of in facts[name].values()]
     return (
         all(isinstance(of, dict) for of in parts)
+        and all(isinstance(of.get("A_R"), int | float) for of in facts["full_precision"].values())
         and all(isinstance(facts["rows"].get(name), int) for name in ("test", "judged"))
         and all(isinstance(of, str) for of in facts["methods"])
         and {*facts["methods"]} <= facts["made"].keys()
