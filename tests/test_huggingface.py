@@ -219,6 +219,27 @@ def test_saving_writes_the_model_that_is_held(bert, tmp_path):
     assert not (tmp_path / "other" / FILTER_FILE).exists()
 
 
+def test_what_was_changed_in_the_filtered_model_is_saved_with_it(bert, tmp_path):
+    filtered = remove_labels(bert, golden_filter("mask", "logits"))
+    filtered.resize_token_embeddings(25)
+    filtered.save_pretrained(tmp_path, True, None, False)
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert loaded.config.vocab_size == 25
+    assert loaded.config.id2label == LABELS["id2label"]
+
+
+@pytest.mark.parametrize("how", ["compile", "forward"])
+def test_a_compiled_model_is_filtered_all_the_same(bert, tokenizer, how):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    fitted = golden_filter("osr", "logits")
+    expected = logits_of(remove_labels(bert, fitted), inputs)
+    if how == "compile":
+        bert.compile(backend="eager")
+    else:
+        bert.forward = torch.compile(bert.forward, backend="eager")
+    assert torch.equal(logits_of(remove_labels(bert, fitted), inputs), expected)
+
+
 def test_outputs_without_a_loss_and_without_logits():
     options = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = DeiTConfig(image_size=8, patch_size=4, intermediate_size=16, **options, **LABELS)

@@ -381,6 +381,40 @@ def test_another_head_keeps_its_label():
     assert (result["top"], result["other"]) == (2, 1)
 
 
+TOP_LABELS = {
+    "temperature": "s = Div(x, t)  p = Softmax<axis=1>(s)  l = ArgMax<axis=1, keepdims=0>(x)",
+    "a factor a label": "s = MatMul(x, d)  p = Softmax<axis=1>(s)  l = ArgMax<axis=1>(x)",
+    "a sum by a product": (
+        "e = Exp(x)  s = MatMul(e, ones)  p = Div(e, s)  l = ArgMax<axis=1, keepdims=0>(x)"
+    ),
+    "pixels": (
+        "c = Reshape(x, image)  f = Flatten(c)  p = Softmax<axis=1>(f)"
+        "  m = ArgMax<axis=1, keepdims=0>(c)  l = Squeeze(m, last)"
+    ),
+    "turned over": (
+        "p = Softmax<axis=1>(x)  y = Transpose<perm=[1, 0]>(p)  l = ArgMax<axis=0, keepdims=0>(y)"
+    ),
+    "a row between": (
+        "p = Softmax<axis=1>(x)  u = Unsqueeze(p, one)  m = ArgMax<axis=-1, keepdims=0>(u)"
+        "  l = Squeeze(m, one)"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", TOP_LABELS)
+def test_a_top_label_is_found_however_it_is_computed(how):
+    column = ", 1" if how == "a factor a label" else ""
+    model = parsed(f"""
+        net (float[N,3] x) => (float[N,3] p, int64[N{column}] l)
+        <float[1] t = {{2}}, float[3,3] d = {{2,0,0, 0,1,0, 0,0,3}}, float[3,1] ones = {{1,1,1}},
+         int64[4] image = {{-1,3,1,1}}, int64[2] last = {{1,2}}, int64[1] one = {{1}}>
+        {{ {TOP_LABELS[how]} }}""")
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype("f4")
+    assert (run(model, x=x)["l"] == 1).any()
+    result = run(graft(model, mask_filter(3)), x=x)
+    np.testing.assert_array_equal(result["l"].ravel(), np.array([0, 2])[result["p"].argmax(axis=1)])
+
+
 @pytest.mark.parametrize("width", [2, 3])
 def test_what_is_no_top_label_of_the_confidences_stays_as_it_is(width):
     # Groups of labels before the head, as wide as the head or not, and the best row of each label.

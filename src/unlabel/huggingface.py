@@ -23,6 +23,8 @@ from unlabel.validation import UnlabelError
 
 FILTER_FILE = "unlabel.safetensors"
 FILTER_NAME = "label_filter"
+# What a compiled or patched model calls in place of its class's forward, filter and all.
+BOUND = {"forward", "_compiled_call_impl"}
 
 
 def remove_labels(
@@ -61,10 +63,10 @@ def remove_labels(
     module = FilterModule(filter, "logits", output="log_probabilities").to(model.device)
     kind: Any = type(model)
     filtered = _blank(kind)
-    # Hooks on one are none on the other.
-    filtered.__dict__.update(
-        {name: copy.copy(of) if "hook" in name else of for name, of in model.__dict__.items()}
-    )
+    for name, of in model.__dict__.items():
+        if name not in BOUND:
+            # Hooks that are put on one later are none on the other.
+            filtered.__dict__[name] = copy.copy(of) if "hook" in name else of
     filtered._modules = {**model._modules, FILTER_NAME: module}
     filtered._unfiltered_config, filtered._filter = model.config, filter
     filtered.config = copy.deepcopy(model.config)
@@ -133,18 +135,21 @@ def _filtered_class(original: Any) -> Any:
         save_directory: str | os.PathLike[str],
         is_main_process: bool = True,
         state_dict: dict[str, Any] | None = None,
+        *more: Any,
         **options: Any,
     ) -> None:
         """Write the unfiltered model and, beside it, the filter."""
         model = object.__new__(original)
         model.__dict__.update(self.__dict__)
-        model.config = self._unfiltered_config
+        model.config = copy.deepcopy(self.config)
+        model.config.id2label = self._unfiltered_config.id2label
+        model.config.label2id = self._unfiltered_config.label2id
         model._modules = {name: of for name, of in self._modules.items() if name != FILTER_NAME}
         if state_dict is not None:
             state_dict = {
                 name: of for name, of in state_dict.items() if not name.startswith(FILTER_NAME)
             }
-        model.save_pretrained(save_directory, is_main_process, state_dict, **options)
+        model.save_pretrained(save_directory, is_main_process, state_dict, *more, **options)
         if is_main_process:
             self._filter.save(Path(save_directory) / FILTER_FILE, overwrite=True)
 

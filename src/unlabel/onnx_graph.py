@@ -93,39 +93,50 @@ class GraphReader:
         for info in self.graph.output:
             dtype = info.type.tensor_type.elem_type
             if dtype in LABELS and (trace := self._trace_label(info.name)):
-                scores, names, sources = trace
-                dims = self._dims_of(scores)
-                if dims and (len(dims) != 2 or dims[1] not in (n_labels, None)):
+                scores, axis, names, sources = trace
+                if not self._goes_over_labels(scores, axis, n_labels):
                     continue
-                if self._are_scores_of_one(scores, head.tensor):
+                if self._comes_of(scores, head.tensor) or self._comes_of(head.tensor, scores):
                     is_column = len(self._dims(info)) == 2
                     yield LabelOutput(info.name, dtype, is_column, names, tuple(sources))
 
-    def _are_scores_of_one(self, one: str, other: str) -> bool:
-        """Whether two tensors score the same labels: one comes of the other, column by column."""
-        for first, last in ((one, other), (other, one)):
-            before_last = self._ancestors(last)
-            if first in before_last:
-                reached = {first}
-                for node in self.graph.node:  # which are in the order of their work
-                    if reached & {*node.input}:
-                        if node.op_type in MIXING and before_last & {*node.output}:
-                            return False
-                        reached.update(node.output)
-                return True
-        return False
+    def _goes_over_labels(self, scores: str, axis: int, n_labels: int) -> bool:
+        """Whether an axis may be that of the labels, beside a batch and axes of one entry."""
+        dims = self._dims_of(scores)
+        if not dims:  # nothing is known
+            return axis in (1, -1)
+        size, others = dims[axis], [dim for i, dim in enumerate(dims) if i != axis % len(dims)]
+        if axis % len(dims) == 0:  # the batch's, unless the scores were turned over or squeezed
+            return size == n_labels and n_labels not in others
+        return size in (n_labels, None) and sum(dim != 1 for dim in others) <= 1
 
-    def _trace_label(self, name: str) -> tuple[str, Names, list[NodeProto]] | None:
-        """The scores that a label is the top one of, the labels' names, the nodes between."""
+    def _comes_of(self, last: str, first: str) -> bool:
+        """Whether a tensor is computed from another so that every label keeps its scores."""
+        reached = {first}
+        for node in self.graph.node:  # which are in the order of their work
+            if reached & {*node.input} and not self._mixes(node):
+                reached.update(node.output)
+        return last in reached
+
+    def _mixes(self, node: NodeProto) -> bool:
+        if node.op_type in {"Gemm", "MatMul"} and node.input[1] in self.initializers:
+            weights = self.initializers[node.input[1]]
+            if len(weights.dims) == 2 and not uses_external_data(weights):
+                matrix = numpy_helper.to_array(weights)
+                return not np.array_equal(matrix, np.diag(np.diag(matrix)))  # one factor a label
+        return node.op_type in MIXING
+
+    def _trace_label(self, name: str) -> tuple[str, int, Names, list[NodeProto]] | None:
+        """The scores that a label is the top one of, along which axis, its name, the nodes."""
         names: Names = None
         nodes: list[NodeProto] = []
         while node := self.producers.get(name):
             nodes.append(node)
             if node.op_type == "ArgMax":
                 axis = next((of.i for of in node.attribute if of.name == "axis"), 0)
-                return (node.input[0], names, nodes) if axis in (1, -1) else None
+                return node.input[0], axis, names, nodes
             if node.op_type in CLASSIFIERS and name == node.output[0]:
-                return node.output[1], class_labels(node), nodes
+                return node.output[1], 1, class_labels(node), nodes
             if node.op_type in {"ArrayFeatureExtractor", "Gather"}:
                 names, name = self._constant(node.input[0]), node.input[1]
                 if names is None:
@@ -181,17 +192,6 @@ class GraphReader:
         dtype = TensorProto.DataType.Name(info.type.tensor_type.elem_type).lower()
         sizes = ", ".join("?" if dim is None else str(dim) for dim in self._dims(info))
         return f"{info.name!r} ({dtype}, shape ({sizes}))"
-
-    def _ancestors(self, name: str) -> set[str]:
-        """A tensor and all that it is computed from."""
-        found: set[str] = set()
-        waiting = [name]
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting.extend(self.producers[name].input if name in self.producers else ())
-        return found
 
     def _constant(self, name: str) -> Names:
         tensor = self.initializers.get(name)
