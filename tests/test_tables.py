@@ -256,11 +256,11 @@ def test_whole_numbers_that_pandas_wrote_as_decimals_are_labels(tmp_path):
 
 
 def test_names_may_hold_other_separators(tmp_path):
-    (tmp_path / "in.csv").write_text('"a; b; c; d","e;\tf;g",cat; x,label\n.5,.3,.2,cat; x\n')
+    (tmp_path / "in.csv").write_text('"a, b",c;\td;e;f,cat; x; y,label\n.5,.3,.2,cat; x; y\n')
     out = tmp_path / "f.safetensors"
-    code, _, error = unlabel("fit", tmp_path / "in.csv", "--remove", "cat; x", "--out", out)
+    code, _, error = unlabel("fit", tmp_path / "in.csv", "--remove", "cat; x; y", "--out", out)
     assert (code, error) == (0, "")
-    assert OutputFilter.load(out).classes_in == ("a; b; c; d", "e;\tf;g", "cat; x")
+    assert OutputFilter.load(out).classes_in == ("a, b", "c;\td;e;f", "cat; x; y")
 
 
 def test_whole_numbers_in_parquet_are_ids(rows, tmp_path):
@@ -283,6 +283,10 @@ def test_logits_among_other_numbers_are_not_guessed(rows, tmp_path):
     assert "no row of the true label 'latency', so that column may hold a label's logits" in error
     assert unlabel("fit", tmp_path / "more.parquet", *out, "--classes", ",".join(NAMES))[0] == 0
     assert unlabel("fit", tmp_path / "in.parquet", *out)[0] == 0
+    # A label without rows is asked about as well, and is one where it is named.
+    pa.parquet.write_table(table.filter(pa.array(truth != "owl")), tmp_path / "some.parquet")
+    assert "true label 'owl'" in unlabel("fit", tmp_path / "some.parquet", *out)[2]
+    assert unlabel("fit", tmp_path / "some.parquet", *out, "--classes", ",".join(NAMES))[0] == 0
     # Reference rows of the removed label alone say nothing of the other columns.
     pa.parquet.write_table(table.filter(pa.array(truth == "dog")), tmp_path / "dogs.parquet")
     assert unlabel("fit", tmp_path / "dogs.parquet", *out)[0] == 0

@@ -23,7 +23,7 @@ from unlabel.validation import UnlabelError
 
 FILTER_FILE = "unlabel.safetensors"
 FILTER_NAME = "label_filter"
-# What a compiled or patched model calls in place of its class's forward, filter and all.
+# What a compiled or patched model calls instead of its class's forward: it goes past the filter.
 BOUND = {"forward", "_compiled_call_impl"}
 
 
@@ -147,7 +147,9 @@ def _filtered_class(original: Any) -> Any:
         model._modules = {name: of for name, of in self._modules.items() if name != FILTER_NAME}
         if state_dict is not None:
             state_dict = {
-                name: of for name, of in state_dict.items() if not name.startswith(FILTER_NAME)
+                name: of
+                for name, of in state_dict.items()
+                if not name.startswith(f"{FILTER_NAME}.")
             }
         model.save_pretrained(save_directory, is_main_process, state_dict, *more, **options)
         if is_main_process:

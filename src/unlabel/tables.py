@@ -100,7 +100,7 @@ def _told(path: Path) -> Iterator[None]:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         why = why.split("\n")[0].rstrip(".")
         if "invalid UTF8" in why:
-            raise UnlabelError(f"{path} is not UTF-8: save it in that encoding.") from error
+            raise _not_utf_8(path) from error
         if "CSV parse error" in why:
             _refuse_other_separators(path, _csv_header(path))
         raise UnlabelError(f"{path} could not be read as {path.suffix[1:]}: {why}.") from error
@@ -133,7 +133,7 @@ def _open_parquet(path: Path) -> Table:
 def _open_csv(path: Path) -> Table:
     header = _csv_header(path)
     if header.startswith(UTF_16):
-        raise UnlabelError(f"{path} is not UTF-8: save it in that encoding.")
+        raise _not_utf_8(path)
     if b"," not in header:
         _refuse_other_separators(path, header)
 
@@ -158,6 +158,10 @@ def _csv_header(path: Path) -> bytes:
     """The names of a csv's columns, but for those in quotes."""
     with path.open("rb") as file:
         return re.sub(rb'"[^"]*"', b"", file.readline(MAX_HEADER_BYTES))
+
+
+def _not_utf_8(path: Path) -> UnlabelError:
+    return UnlabelError(f"{path} is not UTF-8: save it in that encoding.")
 
 
 def _refuse_other_separators(path: Path, header: bytes) -> None:

@@ -81,7 +81,7 @@ class FilterModule(nn.Module):
         choice(self.input, INPUT_KINDS, "input")
         choice(output, OUTPUTS, "output")
         self.classes, self.classes_in = filter.classes, filter.classes_in
-        self.removed_columns = filter.removed_columns.tolist()
+        self.removed_columns = filter.removed_columns.tolist()  # the buffer may be empty memory
         self.redistributes = filter.method == "osr" and bool(filter.removed)
         arrays: dict[str, Any] = {
             "removed": filter.removed_columns,
