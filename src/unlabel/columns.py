@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from unlabel.parts import Floats
 from unlabel.tables import Table, list_column
-from unlabel.validation import Label, UnlabelError, as_labels, no_such_label
+from unlabel.validation import Label, UnlabelError, as_labels, listing, no_such_label
 
 OTHER_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -102,14 +102,14 @@ def find_columns(
         return _find_wide(table, classes, label_column)
     if list_column is None and len(lists) > 1:
         raise UnlabelError(
-            f"{table.path} has several columns of lists, {_listing(lists)}: say which one holds "
+            f"{table.path} has several columns of lists, {listing(lists)}: say which one holds "
             "the confidences with --list-column."
         )
     name = lists[0] if list_column is None else list_column
     if name not in lists:
         raise UnlabelError(
             f"{table.path} has no column of lists {name!r}: its columns are "
-            f"{_listing(table.schema.names)}."
+            f"{listing(table.schema.names)}."
         )
     if classes is None:
         lengths = pc.list_value_length(table.head().column(name))
@@ -139,14 +139,14 @@ def _find_wide(
                 )
             )
         guess = (
-            f"The labels were taken to be {_listing(classes)}: if not, name them with --classes."
+            f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
         )
     wide = WideColumns(as_labels(classes, "classes"), guess)
     for name in wide.names:
         if names.count(name) != 1:
             raise UnlabelError(
                 f"{table.path} has {names.count(name)} columns {name!r} and needs one for the "
-                f"label of that name: its columns are {_listing(names)}."
+                f"label of that name: its columns are {listing(names)}."
             )
     return wide
 
@@ -287,7 +287,3 @@ def _is_number(value: object) -> bool:
         return False
     return True
 
-
-def _listing(names: Sequence[Label], most: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from operator import index
 from typing import Any
@@ -152,6 +152,13 @@ class OutputFilter:
                     f"The {name} of the removed label {label!r} is not one that "
                     f"method={self.method!r} gives."
                 )
+
+    def taking(self, input: InputKind | None) -> OutputFilter:
+        """Give the filter for rows of a declared kind, by default the kind it was fitted on.
+
+        What a filter knows of its labels is the same for probabilities and for logits.
+        """
+        return self if input in (None, self.input) else replace(self, input=input)
 
     @property
     def classes(self) -> tuple[Label, ...]:

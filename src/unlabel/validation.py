@@ -76,6 +76,12 @@ def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
     return np.array(labels, dtype=None if one_type else object)
 
 
+def listing(names: Sequence[object], most: int = 8) -> str:
+    """Some of the names, and how many more there are."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
     """Say that a label does not exist, and which one comes nearest."""
     by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
