@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # pip reads the constraints, so every machine installs the same versions.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
 
-CORE_TESTS := $(patsubst %,tests/test_%.py,artifact calibration files filter malformed_filters metrics \
+CORE_TESTS := $(patsubst %,tests/test_%.py,artifact calibration files filter labels_and_columns malformed_filters metrics \
 	osr promises public sklearn validation)
 
 .PHONY: demo test test-core check docs bench bench-tables clean

@@ -56,3 +56,61 @@ def test_a_filter_keeps_labels_of_its_own(tmp_path):
 def test_a_filter_that_no_rows_could_give_is_refused(changes, message):
     with pytest.raises(UnlabelError, match=message):
         made(**changes)
+
+
+@pytest.fixture
+def of_three(cifar10):
+    logits, labels = cifar10
+    return fit_filter(logits, labels, remove=[0, 4, 7], input="logits")
+
+
+def test_no_step_can_be_dropped_changed_or_moved(of_three):
+    kept = [0, 2]  # without its middle step a filter would still look like one
+    dropped = {
+        "removed": (0, 7),
+        "means": of_three.means[kept],
+        "shares": of_three.shares[kept],
+        "counts": tuple(of_three.counts[step] for step in kept),
+    }
+    for changes in (
+        dropped,
+        {"removed": (0, 4, 8)},
+        {"classes_in": (1, 0, *range(2, 10))},
+        {"shares": of_three.means},
+    ):
+        with pytest.raises(UnlabelError):
+            replace(of_three, **changes)
+    with pytest.raises(UnlabelError, match="cannot be changed one by one: fit a filter that"):
+        replace(of_three, **dropped)
+
+
+def test_what_is_not_a_step_can_be_changed(of_three):
+    warmer = replace(of_three, temperature=2.0, input="probabilities")
+    names = tuple("abcdefghij")
+    renamed = replace(warmer, classes_in=names, removed=("a", "e", "h"))
+    assert renamed.classes == ("b", "c", "d", "f", "g", "i", "j")
+    rows = np.full((1, 10), 0.1)
+    np.testing.assert_array_equal(renamed.apply(rows), warmer.apply(rows))
+
+
+def test_filters_are_equal_when_all_that_they_hold_is(of_three, tmp_path):
+    of_three.save(tmp_path / "filter")
+    first, second = (OutputFilter.load(tmp_path / "filter") for _ in range(2))
+    assert first == second == of_three
+    assert len({first, second, of_three}) == 1
+    for changes in ({"temperature": 2.0}, {"input": "probabilities"}):
+        assert replace(of_three, **changes) != of_three
+    assert made() == made()
+    assert made() != made(shares=[[0, 0.2, 0.3]])
+    assert made() != made(classes_in=(0, 1, 2.0))
+    assert made(classes_in=(0, 1, 2)) != made(classes_in=(False, True, 2), removed=(False,))
+    assert made() != "a filter"
+
+
+def test_a_thousand_labels_are_not_all_shown():
+    fitted = OutputFilter.mask(range(1000), range(900))
+    assert repr(fitted) == (
+        "<OutputFilter: 0, 1, 2, 3, 4, 5, 6, 7 and 892 more removed from 1000 labels, "
+        "method='mask', input='probabilities', temperature=1>"
+    )
+    assert repr(OutputFilter.mask([0, 1], [])).startswith("<OutputFilter: nothing removed from 2")

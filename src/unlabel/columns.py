@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from unlabel.parts import Floats
 from unlabel.tables import Table, list_column
-from unlabel.validation import Label, UnlabelError, as_labels, listing, no_such_label
+from unlabel.validation import Label, UnlabelError, as_classes, listing, no_such_label
 
 OTHER_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -115,7 +115,7 @@ def find_columns(
         lengths = pc.list_value_length(table.head().column(name))
         classes = range(lengths[0].as_py() or 0)
     fixed_size = pa.types.is_fixed_size_list(table.schema.field(name).type)
-    return ListColumn(name, as_labels(classes, "classes"), fixed_size)
+    return ListColumn(name, as_classes(classes), fixed_size)
 
 
 def _find_wide(
@@ -138,10 +138,8 @@ def _find_wide(
                     or "name the labels with --classes, or the column of lists with --list-column."
                 )
             )
-        guess = (
-            f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
-        )
-    wide = WideColumns(as_labels(classes, "classes"), guess)
+        guess = f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
+    wide = WideColumns(as_classes(classes), guess)
     for name in wide.names:
         if names.count(name) != 1:
             raise UnlabelError(
@@ -286,4 +284,3 @@ def _is_number(value: object) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-

@@ -151,14 +151,14 @@ def try_filter(
             "one with method='osr'."
         )
     rows = as_confidences(base, fitted.input, fitted.classes_in)
-    nothing = np.zeros_like(fitted.means)
-    as_mask = replace(fitted, method="mask", means=nothing, shares=nothing, temperature=1.0)
     shown = NAMES[fitted.method]
     filters = {shown: replace(fitted, temperature=1.0)}
     if fitted.temperature != 1:
         shown += CALIBRATED
         filters[shown] = fitted
-    filters[NAMES["mask"]] = as_mask
+    filters[NAMES["mask"]] = OutputFilter.mask(
+        fitted.classes_in, fitted.removed, input=fitted.input
+    )
     candidates = {name: Candidate(rows, of) for name, of in filters.items()}
     for name, model in _retrained(retrained, fitted.classes, fitted.input, len(rows)):
         candidates[name] = Candidate(model, unchanged(fitted.classes, fitted.input))
@@ -181,16 +181,7 @@ def without(labels: Sequence[Label], removed: Sequence[Label]) -> tuple[Label, .
 
 def unchanged(classes: Sequence[Label], input: InputKind) -> OutputFilter:
     """A filter that removes nothing: it turns confidences into probabilities."""
-    nothing = np.empty((0, len(classes)))
-    return OutputFilter(
-        classes_in=tuple(classes),
-        removed=(),
-        means=nothing,
-        shares=nothing,
-        counts=(),
-        method="mask",
-        input=input,
-    )
+    return OutputFilter.mask(classes, (), input=input)
 
 
 def _halves(columns: Columns, seed: int) -> tuple[Columns, Columns]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from operator import index
 from typing import Any
@@ -32,12 +33,14 @@ from unlabel.validation import (
     Label,
     Method,
     UnlabelError,
+    as_classes,
     as_confidences,
     as_labels,
     as_rows,
     check_rows,
     choice,
     labels_to_remove,
+    listing,
 )
 
 
@@ -50,7 +53,7 @@ def require_filter(value: object) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OutputFilter:
     """Removes labels from a classifier's confidence vectors.
 
@@ -88,15 +91,39 @@ class OutputFilter:
 
     classes_in: tuple[Label, ...]
     removed: tuple[Label, ...]
-    means: Float64s = field(repr=False)
-    shares: Float64s = field(repr=False)
+    means: Float64s
+    shares: Float64s
     counts: tuple[int, ...]
     method: Method = "osr"
     input: InputKind = "probabilities"
     temperature: float = 1.0
+    # `dataclasses.replace` hands it on: so it is noticed when some of the steps are changed.
+    _steps: tuple[Columns, Float64s, Float64s] | None = None
+
+    @classmethod
+    def mask(
+        cls, classes: Iterable[Any], remove: Iterable[Any], *, input: InputKind = "probabilities"
+    ) -> OutputFilter:
+        """Make a filter that drops labels and divides by the sum, which takes no reference rows.
+
+        Examples
+        --------
+        >>> OutputFilter.mask(["cat", "dog", "fox"], ["cat"]).apply([[.6, .3, .1]]).round(3)
+        array([[0.75, 0.25]])
+        """
+        names, removed = as_classes(classes), as_labels(remove, "remove")
+        return cls(
+            classes_in=names,
+            removed=removed,
+            means=np.zeros((len(removed), len(names))),
+            shares=np.zeros((len(removed), len(names))),
+            counts=(0,) * len(removed),
+            method="mask",
+            input=input,
+        )
 
     def __post_init__(self) -> None:
-        classes = as_labels(self.classes_in, "classes")
+        classes = as_classes(self.classes_in)
         self._set("classes_in", classes)
         self._set("removed", labels_to_remove(classes, self.removed, None))
         choice(self.method, METHODS, "method")
@@ -119,6 +146,13 @@ class OutputFilter:
             statistics.flags.writeable = False
             self._set(name, statistics)
         self._check_statistics()
+        steps = (self.removed_columns, self.means, self.shares)
+        if self._steps is not None and not all(map(np.array_equal, steps, self._steps)):
+            raise UnlabelError(
+                "The steps of a filter were fitted one after another and cannot be changed one by "
+                f"one: fit a filter that removes {listing(self.removed)}."
+            )
+        self._set("_steps", steps)
 
     def _set(self, name: str, value: object) -> None:
         """Keep a value of our own in the place of what was given, while the filter is made."""
@@ -127,6 +161,30 @@ class OutputFilter:
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy is made anew: it cannot be written to either.
         return partial(type(self), **{of.name: getattr(self, of.name) for of in fields(self)}), ()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two filters give the same for every row."""
+        if not isinstance(other, OutputFilter):
+            return NotImplemented
+        return self._facts == other._facts and all(
+            map(np.array_equal, (self.means, self.shares), (other.means, other.shares))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+    @property
+    def _facts(self) -> tuple[object, ...]:
+        """All but the statistics; as texts 1, 1.0 and True are three labels."""
+        labels = repr((self.classes_in, self.removed))
+        return labels, self.counts, self.method, self.input, self.temperature
+
+    def __repr__(self) -> str:
+        n = len(self.classes_in)
+        return (
+            f"<OutputFilter: {listing(self.removed) or 'nothing'} removed from {n} labels, "
+            f"method={self.method!r}, input={self.input!r}, temperature={self.temperature:.4g}>"
+        )
 
     def _check_statistics(self) -> None:
         """Refuse statistics that no reference rows could have given."""

@@ -20,8 +20,8 @@ from unlabel.validation import (
     Label,
     Method,
     UnlabelError,
+    as_classes,
     as_confidences,
-    as_labels,
     choice,
     labels_to_remove,
     refuse_probabilities,
@@ -43,7 +43,7 @@ def fit_filter(
     """Fit a filter on reference rows; `unlabel.LabelRemover` describes the arguments."""
     choice(method, METHODS, "method")
     choice(input, INPUT_KINDS, "input")
-    names = None if classes is None else as_labels(classes, "classes")
+    names = None if classes is None else as_classes(classes)
     rows = as_confidences(confidences, input, names)
     if input == "logits":
         refuse_probabilities(rows)

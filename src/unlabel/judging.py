@@ -16,10 +16,14 @@ from unlabel.validation import (
     InputKind,
     Label,
     UnlabelError,
+    as_classes,
     as_confidences,
     as_labels,
+    check_column_order,
+    column_names,
     label_array,
     no_such_label,
+    readable,
 )
 
 Labels = Iterable[Any]
@@ -32,9 +36,10 @@ def judged_rows(
 
     The column is -1 where the label is not among the outputs, the place where it is not judged.
     """
-    names = as_labels(classes, "classes")
-    groups = names if over is None else as_labels(over, "over")
+    names = as_classes(classes)
+    groups = names if over is None else as_classes(over, "over")
     rows = checked_rows(confidences, kind, names)
+    labels = readable(labels, "true labels")
     # In a list, labels of several types keep theirs.
     truth = labels if isinstance(labels, np.ndarray) else np.asarray(labels, dtype=object)
     if truth.shape != (len(rows),):
@@ -84,7 +89,7 @@ def rows_and_columns(
     confidences: Any, classes: Labels, chosen: Labels, what: str
 ) -> tuple[Floats, Columns]:
     """Rows of probabilities, and the columns of some labels."""
-    names, labels = as_labels(classes, "classes"), as_labels(chosen, what)
+    names, labels = as_classes(classes), as_labels(chosen, what)
     columns = positions(labels, names)
     if (columns < 0).any():
         raise no_such_label(labels[int(np.argmin(columns))], names)
@@ -93,6 +98,7 @@ def rows_and_columns(
 
 def comparable_rows(one: Any, other: Any, *, same_rows: bool = True) -> tuple[Floats, Floats]:
     """Rows of probabilities that can be compared."""
+    check_column_order(column_names(other), column_names(one))
     a, b = checked_rows(one, "probabilities"), checked_rows(other, "probabilities")
     if a.shape[1] != b.shape[1] or (same_rows and len(a) != len(b)):
         raise UnlabelError(

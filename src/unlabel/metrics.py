@@ -38,7 +38,7 @@ from unlabel.judging import (
     rows_and_columns,
 )
 from unlabel.parts import Columns, Float64s, Floats, row_blocks
-from unlabel.validation import UnlabelError, as_labels, no_such_label
+from unlabel.validation import UnlabelError, as_classes, no_such_label
 
 # Probabilities below this count as this inside a logarithm. Softmax outputs of a network in
 # float32 hardly go lower, so their figures do not depend on it; it is there for entries that
@@ -296,7 +296,7 @@ def on_all(confidences: Any, classes: Labels, every: Labels) -> Floats:
     >>> on_all([[.4, .6]], ["dog", "fox"], ["cat", "dog", "fox"])
     array([[0. , 0.4, 0.6]])
     """
-    names, names_of_all = as_labels(classes, "classes"), as_labels(every, "every")
+    names, names_of_all = as_classes(classes), as_classes(every, "every")
     rows = checked_rows(confidences, "probabilities", names)
     columns = positions(names, names_of_all)
     if (columns < 0).any():
@@ -329,8 +329,8 @@ def top_label_changed(
     ...                   [[.6, .4], [.8, .2]], ["dog", "fox"])
     array([ True, False])
     """
-    names = as_labels(classes_before, "classes_before")
-    names_after = as_labels(classes_after, "classes_after")
+    names = as_classes(classes_before, "classes_before")
+    names_after = as_classes(classes_after, "classes_after")
     rows = checked_rows(before, "logits", names)
     rows_after = checked_rows(after, "logits", names_after)
     if len(rows) != len(rows_after):

@@ -23,9 +23,11 @@ from unlabel.validation import (
     InputKind,
     Method,
     UnlabelError,
+    as_classes,
     check_column_order,
     column_names,
     label_array,
+    readable,
 )
 
 FLOATS = [np.float64, np.float32, np.float16]
@@ -37,7 +39,8 @@ class LabelRemover(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     remove, keep : list of labels
-        The labels to remove, in that order, or the labels to keep. One of them.
+        The labels to remove, in that order, or the labels to keep, which may also be a set.
+        One of them.
     method : {"osr", "mask", "literal"}, default "osr"
         "osr" is the method. "mask" drops the labels and divides by the sum, and needs no
         reference rows. "literal" is the published algorithm to the letter, for audit only:
@@ -48,8 +51,9 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         Also fit one temperature by log-loss, on the rows of labels that remain. It changes
         no ranking.
     classes : list of labels, optional
-        The names of the columns: by default the column names of a data frame, otherwise
-        0 to n - 1.
+        The names of the columns, or an ``id2label`` that maps 0 to n - 1 to them. By default the
+        column names of a data frame, otherwise 0 to n - 1. A data frame that has the column of
+        one of them in the place of another is refused.
 
     Attributes
     ----------
@@ -105,10 +109,14 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         LabelRemover
             This very object.
         """
+        X = readable(X, "confidences")
         rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False)
-        classes = self.classes
-        if classes is None:  # scikit-learn looks at names that are texts alone
-            classes = list(getattr(self, "feature_names_in_", column_names(X))) or None
+        # scikit-learn looks at names that are texts alone, and for these at more kinds of tables.
+        names = tuple(getattr(self, "feature_names_in_", column_names(X)))
+        classes = names or None
+        if self.classes is not None:
+            classes = as_classes(self.classes)
+            check_column_order(names, classes)
         self.filter_ = fit_filter(
             rows,
             y,
@@ -135,9 +143,9 @@ class LabelRemover(TransformerMixin, BaseEstimator):
             Rows that sum to 1, in the dtype of `X`.
         """
         check_is_fitted(self)
+        X = readable(X, "confidences")
         rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False, reset=False)
-        if self.classes is None:
-            check_column_order(column_names(X), self.filter_.classes_in)
+        check_column_order(column_names(X), self.filter_.classes_in)
         return self.filter_.apply(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
@@ -228,7 +236,7 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         LabelRemovalClassifier
             This very object.
         """
-        y = None if y is None else column_or_1d(y, warn=True)
+        y = None if y is None else column_or_1d(readable(y, "true labels"), warn=True)
         self.estimator_ = clone(self.estimator).fit(X, y)
         if not hasattr(self.estimator_, "predict_proba"):  # some have it only now
             raise UnlabelError(

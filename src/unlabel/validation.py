@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -49,6 +49,9 @@ def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
     """Plain Python labels, none of them twice."""
     if isinstance(values, str):
         raise UnlabelError(f"{what}={values!r} is a single text: give a list, [{values!r}].")
+    if isinstance(values, Mapping | Set):  # as they iterate, labels would meet other columns
+        kind = "mapping" if isinstance(values, Mapping) else "set"
+        raise UnlabelError(f"{what} is a {kind}, and the order of labels matters: give a list.")
     # An iterator would be empty the second time, a filter fitted with it would remove nothing.
     if not isinstance(values, Collection) or getattr(values, "ndim", 1) == 0:
         raise UnlabelError(f"{what}={values!r} is no list of labels: give a list.")
@@ -62,6 +65,22 @@ def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
         twice = Counter(labels).most_common(1)[0][0]
         raise UnlabelError(f"The label {twice!r} stands twice in {what}: give each label once.")
     return labels
+
+
+def as_classes(values: Iterable[Any], what: str = "classes") -> tuple[Label, ...]:
+    """Labels of a model in the order of its outputs; an `id2label` says that order itself."""
+    if not isinstance(values, Mapping):
+        return as_labels(values, what)
+    numbers = range(len(values))
+    if set(values) == set(numbers):
+        return as_labels([values[number] for number in numbers], what)
+    # JSON turns the numbers into texts. A `label2id` may have such keys, and numbers as values.
+    if set(values) == set(map(str, numbers)) and all(isinstance(v, str) for v in values.values()):
+        return as_labels([values[str(number)] for number in numbers], what)
+    raise UnlabelError(
+        f"{what} is a mapping whose keys are not 0 to {len(values) - 1}: give the labels as a "
+        "list in the order of the model's outputs, or as an id2label from numbers to labels."
+    )
 
 
 def _can_be_label(value: object) -> bool:
@@ -83,7 +102,12 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 
 
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
-    """Say that a label does not exist, and which one comes nearest."""
+    """Say that a label does not exist, and which one comes nearest or how to name labels."""
+    if isinstance(label, str) and not label.isdecimal() and [*classes] == [*range(len(classes))]:
+        return UnlabelError(
+            f"There is no label {label!r}{where}: the {len(classes)} labels of the model have no "
+            "names and are numbered from 0; name them with classes=[...] (--classes)."
+        )
     by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
     text = str(label)[:COMPARED_LETTERS]
     near = difflib.get_close_matches(text, by_text, n=1, cutoff=0.0)
@@ -102,7 +126,10 @@ def labels_to_remove(
             "Give either the labels to remove (remove=[...], --remove) or the labels to keep "
             "(keep=[...], --keep)."
         )
-    named = as_labels(remove if keep is None else keep, "remove" if keep is None else "keep")  # type: ignore[arg-type]
+    if keep is None:
+        named = as_labels(remove, "remove")  # type: ignore[arg-type]
+    else:  # what is kept stays in the model's order, and so may be a set
+        named = as_labels(tuple(keep) if isinstance(keep, Set) else keep, "keep")
     known = dict(zip(classes, classes, strict=True))
     for label in named:
         # True equals 1 in Python, yet who gives a boolean mask does not mean the labels 0 and 1.
@@ -111,8 +138,6 @@ def labels_to_remove(
     chosen = set(named)
     if keep is not None:
         removed = tuple(label for label in classes if label not in chosen)
-    elif isinstance(remove, Set):  # it has no order of its own, and the order matters
-        removed = tuple(label for label in classes if label in chosen)
     else:
         removed = tuple(known[label] for label in named)
     if len(removed) == len(classes):
@@ -122,6 +147,7 @@ def labels_to_remove(
 
 def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
     """Column of each row's true label."""
+    labels = readable(labels, "true labels")
     # NumPy would turn the numbers of a list into texts if there were a text among them.
     values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
     if values.ndim != 1 or len(values) != n_rows:
@@ -165,27 +191,51 @@ def as_confidences(
 
 
 def column_names(values: Any) -> tuple[Any, ...]:
-    """The names of a data frame's columns, whatever they are, and none for anything else."""
-    names = tuple(getattr(values, "columns", ()))
-    # Those of an Arrow table are the columns themselves.
+    """The names of a table's columns; none for an array, or where they only count the columns."""
+    names: Any = getattr(
+        values, "column_names", None
+    )  # Arrow's `columns` are the columns themselves
+    if names is None:
+        names = getattr(values, "columns", ())
+        if type(names).__name__ == "RangeIndex":  # what pandas gives a frame without names
+            return ()
+    names = tuple(names)
     return names if all(isinstance(name, Hashable) for name in names) else ()
 
 
 def check_column_order(names: Sequence[Any], classes: Sequence[Label]) -> None:
-    """Refuse a data frame whose columns are the labels, but in another order."""
-    if tuple(names) != tuple(classes) and set(names) == set(classes):
-        at = next(i for i, (a, b) in enumerate(zip(names, classes, strict=True)) if a != b)
+    """Refuse a table that has a label's column where the model has another label."""
+    known = {str(label) for label in classes} if names else ()
+    for at, (name, label) in enumerate(zip(names, classes, strict=False)):
+        if str(name) in known and str(name) != str(label):
+            raise UnlabelError(
+                f"Column {at} of the confidences is {name!r} and the model's label {at} is "
+                f"{label!r}: give the columns in the order of the model's labels."
+            )
+
+
+def readable(values: Any, what: str) -> Any:
+    """What NumPy can read without losing anything: no masked entries, and tensors as arrays."""
+    if np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
         raise UnlabelError(
-            f"Column {at} of the confidences is {names[at]!r} and the model's label {at} is "
-            f"{classes[at]!r}: give the columns in the order of the model's labels."
+            f"Row {row} of the {what} has a masked entry: fill it in, or leave the row out."
         )
+    if not hasattr(values, "detach"):
+        return values
+    try:
+        return np.asarray(values)
+    except (TypeError, RuntimeError) as error:  # bfloat16, a gradient, another device
+        raise UnlabelError(
+            f"The {what} are a tensor that NumPy cannot read: give tensor.detach().float().cpu()."
+        ) from error
 
 
 def as_rows(values: Any, classes: Sequence[Label] | None = None) -> Floats:
     """Rows in their own float type, whatever they hold."""
-    names = column_names(values)
-    if classes is not None and isinstance(next(iter(names), None), str):
-        check_column_order(names, classes)  # numbers may just count the columns
+    if classes is not None:
+        check_column_order(column_names(values), classes)
+    values = readable(values, "confidences")
     try:
         rows = np.asarray(values)
         if rows.dtype.kind in "biu":

@@ -33,7 +33,7 @@ from unlabel.validation import (
     Label,
     Method,
     UnlabelError,
-    as_labels,
+    as_classes,
     choice,
     labels_to_remove,
     no_such_label,
@@ -58,7 +58,7 @@ def fit_distributed(
     """Fit a filter; `unlabel.spark.fit` describes the arguments."""
     choice(method, METHODS, "method")
     choice(input, INPUT_KINDS, "input")
-    names = None if classes is None else as_labels(classes, "classes")
+    names = None if classes is None else as_classes(classes)
     source = find_columns(df.schema, columns, names)
     if isinstance(source, ListColumn) and names is None:
         source = replace(source, classes=tuple(range(_array_length(df, source.name))))
@@ -189,12 +189,14 @@ def _with_label_removed(fitted: OutputFilter, label: Label, references: DataFram
     share = total / informative if total.any() else label_statistics(mean[None, :], column)[1]
     statistics = np.zeros((2, len(fitted.classes_in)))
     statistics[:, there] = mean, share
-    return replace(
-        fitted,
+    return OutputFilter(
+        classes_in=fitted.classes_in,
         removed=(*fitted.removed, label),
         means=np.vstack([fitted.means, statistics[0]]),
         shares=np.vstack([fitted.shares, statistics[1]]),
         counts=(*fitted.counts, int(count)),
+        method=fitted.method,
+        input=fitted.input,
     )
 
 
