@@ -242,16 +242,32 @@ def test_fact_4_no_digit_is_lost_over_several_labels(kind, rest):
     np.testing.assert_allclose(ours, np.array(exact, dtype=float), rtol=1e-13)
 
 
-def test_fact_4_what_a_share_took_is_not_given_back_to_the_input():
-    # The first share takes all there is, and gives it to the second removed label.
+@pytest.mark.parametrize("rest", [1e-10, 1e-17, 1e-20, 1e-100, 1e-280])
+@pytest.mark.parametrize("own", [0.0, 1e-30, 1e-9, 1e-5])
+@pytest.mark.parametrize("n_others", [2, 40])
+def test_fact_4_no_digit_is_lost_where_a_residual_is_next_to_all(own, rest, n_others):
+    # The first label's mean has next to nothing of the label itself, and its share gives all to
+    # the second label: what is left of the row then is what the first residual leaves of it.
+    spread = [0.25, 0.25] + [0.0] * (n_others - 2)
+    means = [[own, 1 - own, 0, 0, *spread[2:]], [0, 0.5, *spread]]
+    shares = [[0, 1, 0, 0, *spread[2:]], [0, 0, *spread]]
+    row = [1, 0, rest, 0, *spread[2:]]
+    steps = [
+        (0, plain.exactly(mean[at:]), plain.exactly(share[at + 1 :]))
+        for at, mean, share in zip(range(2), means, shares, strict=True)
+    ]
+    exact = plain.apply_exactly(plain.normalised_exactly(row), steps)
     fitted = OutputFilter(
-        classes_in=(0, 1, 2, 3),
-        removed=(0, 1),
-        means=[[0, 0, 1, 0], [0, 0.5, 0.25, 0.25]],
-        shares=[[0, 1, 0, 0], [0, 0, 0.25, 0.25]],
-        counts=(1, 1),
+        classes_in=range(2 + n_others), removed=(0, 1), means=means, shares=shares, counts=(1, 1)
     )
-    np.testing.assert_allclose(fitted.apply([[1, 0, 0, 1e-20]]), [[0.5, 0.5]], rtol=1e-14)
+    ours = fitted.apply([row])[0]
+    np.testing.assert_allclose(ours, np.array(exact, dtype=float), rtol=1e-13)
+
+
+def test_fact_4_what_a_residual_leaves_is_not_lost():
+    fitted = fit_filter([[0, 1, 0, 0], [0, 0.5, 0.25, 0.25]], [0, 1], remove=[0, 1])
+    ours = fitted.apply([[1, 0, 1e-17, 0]])
+    np.testing.assert_allclose(ours, [[5 / 6, 1 / 6]], rtol=1e-15)
 
 
 def test_fact_5_a_single_reference_row_gives_no_direction():

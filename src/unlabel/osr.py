@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel import fast
-from unlabel.mixture import LIFT, Mixture
+from unlabel.mixture import LIFT, Mixture, residuals
 from unlabel.parts import (
     LARGEST,
     Columns,
@@ -62,14 +62,14 @@ class Chain:
     retained: Columns
     means: Float64s  # (k, n): as they were fitted
     fitted_shares: Float64s  # (k, n): as they were fitted
-    numbers: Float64s  # (k, 4): `step_numbers` of each step
+    numbers: Float64s  # (k, 5): `step_numbers` of each step
     known_mixture: Mixture | None = None
 
     @classmethod
     def of(cls, removed: Columns, means: Float64s, shares: Float64s) -> Chain:
         """Chain the steps that were fitted for some columns, in order."""
         after = np.ones(means.shape[1], dtype=np.bool_)
-        numbers = np.empty((len(removed), 4))
+        numbers = np.empty((len(removed), 5))
         for step, column in enumerate(removed):
             after[column] = False
             numbers[step] = step_numbers(column, means[step], shares[step], after)
@@ -88,7 +88,9 @@ class Chain:
     @property
     def residual(self) -> Float64s:
         """Row i of each step's projector, of shape (k, n)."""
-        return self._projector_rows(slice(None))
+        rows = -self._pulls(slice(None))
+        rows[np.arange(len(rows)), self.removed] = self.numbers[:, 0]
+        return rows
 
     @property
     def shares(self) -> Float64s:
@@ -120,16 +122,16 @@ class Chain:
         mixture.weigh(slice(None), self.removed, self.retained)
         for first in range(0, len(self.removed), STEPS_AT_A_TIME):
             steps = slice(first, first + STEPS_AT_A_TIME)
-            mixture.overlap[:, steps] = mixture.lifted @ self._projector_rows(steps).T
-        found = np.where(mixture.mass == 0, 1.0, mixture.mass)[:, :-1]
-        mixture.overlap[:] = np.triu(mixture.overlap / found, 1)
+            mixture.meet(slice(None), steps, self.removed, self._pulls(steps), self.numbers[steps])
+        for met in (mixture.overlap, mixture.remainder):
+            met[:] = np.triu(met, 1)
         return mixture
 
-    def _projector_rows(self, steps: slice) -> Float64s:
-        diagonal, pull = self.numbers[steps, 0], self.numbers[steps, 1]
-        rows = -pull[:, None] * self.means[steps]
-        rows[np.arange(len(rows)), self.removed[steps]] = diagonal
-        return rows
+    def _pulls(self, steps: slice) -> Float64s:
+        """What the means of some steps pull away along the other labels, of shape (steps, n)."""
+        pulls: Float64s = self.numbers[steps, 1, None] * self.means[steps]
+        pulls[np.arange(len(pulls)), self.removed[steps]] = 0.0
+        return pulls
 
     def redistribute(self, parts: Parts) -> Float64s:
         """Give the vectors over the retained labels of rows that were taken apart."""
@@ -141,14 +143,18 @@ class Chain:
 
     def _mix(self, parts: Parts) -> Float64s:
         k = len(self.removed)
-        overlap, rests, weight = self.overlap, self.rest, self.weight
-        residual = self._input_residual(parts)
+        mixture, rests, weight = self.mixture, self.rest, self.weight
+        residual, remainder = self._input_residuals(parts)
         # Weights are held times a power of 2, as small ones of them may decide what is left.
         own = np.full(len(parts.masked), LIFT)  # the input's weight in the mixture
         weights = np.zeros((len(own), k))  # the shares' weights in it
         for step in range(k):
             earlier = weights[:, :step]
-            rho = (own * residual[:, step] + np.vecdot(earlier, overlap[:step, step])) / LIFT
+            before = slice(step), step
+            rho = own * residual[:, step] + np.vecdot(earlier, mixture.overlap[before])
+            one_less_rho = own * remainder[:, step] + np.vecdot(earlier, mixture.remainder[before])
+            rho, one_less_rho = rho / LIFT, one_less_rho / LIFT
+            one_less_rho[rho <= 0] = 1.0
             np.clip(rho, 0.0, 1.0, out=rho)
             kept = own * parts.rest[:, step]
             kept_earlier = earlier * rests[:step, step]
@@ -158,10 +164,10 @@ class Chain:
             bare = left == 0
             gone = bare & (parts.gone[:, step] | (own == 0))
             kept[bare] = left[bare] = 1.0
-            rho[gone] = 1.0
+            rho[gone], one_less_rho[gone] = 1.0, 0.0
             to_share = rho * weight[step]
-            total = (1.0 - rho) + to_share
-            scale = (1.0 - rho) / total
+            total = one_less_rho + to_share
+            scale = one_less_rho / total
             # Divided by `left` first: the inverse of a subnormal number overflows.
             own = kept / left * scale * LIFT
             weights[:, :step] = kept_earlier / left[:, None] * scale[:, None] * LIFT
@@ -175,43 +181,44 @@ class Chain:
         return np.asarray(mixed / mixed.sum(axis=1, keepdims=True), dtype=np.float64)
 
     @cached_property
-    def _residual_columns(self) -> Float64s:
-        """Each step's projector row at the retained labels, of shape (n - k, k)."""
-        return np.ascontiguousarray((-self.numbers[:, 1, None] * self.means[:, self.retained]).T)
+    def _pulls_at_retained(self) -> Float64s:
+        return np.ascontiguousarray((self.numbers[:, 1, None] * self.means[:, self.retained]).T)
 
     @cached_property
-    def _residual_at_removed(self) -> Float64s:
-        at_removed = -self.numbers[:, 1, None] * self.means[:, self.removed]
-        np.fill_diagonal(at_removed, self.numbers[:, 0])
+    def _pulls_at_removed(self) -> Float64s:
+        at_removed: Float64s = self.numbers[:, 1, None] * self.means[:, self.removed]
+        np.fill_diagonal(at_removed, 0.0)
         return at_removed
 
-    def _input_residual(self, parts: Parts) -> Float64s:
-        """Each step's residual of the input, restricted to the labels that step finds."""
+    def _input_residuals(self, parts: Parts) -> tuple[Float64s, Float64s]:
+        """Each step's residual of the input among the labels it finds, and what that leaves."""
         # np.vecmat, not @: a row's answer must not depend on the rows beside it.
-        residual: Float64s = np.vecmat(parts.masked, self._residual_columns)
+        along: Float64s = np.vecmat(parts.masked, self._pulls_at_retained)
         for step in range(len(self.removed) - 1, -1, -1):
-            reached = residual[:, : step + 1]
+            reached = along[:, : step + 1]
             reached *= parts.rest[:, step, None]
-            reached += parts.removed[:, step, None] * self._residual_at_removed[: step + 1, step]
-        return residual
+            reached += parts.removed[:, step, None] * self._pulls_at_removed[: step + 1, step]
+        return residuals(parts.removed, parts.rest, along, self.numbers)
 
 
 def step_numbers(
     column: int, mean: Float64s, share: Float64s, after: npt.NDArray[np.bool_]
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float, float]:
     """What a step's residual takes besides the mean, and the weight of its share.
 
     The residual of x is ``diagonal * x_i - pull * (c . x without entry i)``. There is none
     where x_i is at most ``quiet`` times the sum of the other entries, `after` being the labels
-    that they belong to.
+    that they belong to. ``complement`` is 1 - diagonal.
     """
     # Not @, whose threads take longer to start than these sums.
     others = mean[after]
     square, squares = np.square(mean).sum(), np.square(others).sum()
     diagonal, pull = squares / square, mean[column] / square
+    complement = mean[column] * pull
     with np.errstate(over="ignore"):
         quiet = pull * others.min() / diagonal * SPARE if diagonal > 0 else LARGEST
-    return float(diagonal), float(pull), min(float(quiet), LARGEST), float(share.sum())
+    bound, weight = min(float(quiet), LARGEST), float(share.sum())
+    return float(diagonal), float(pull), bound, weight, float(complement)
 
 
 def projector_row(mean: Float64s, column: int) -> Float64s:
@@ -238,7 +245,7 @@ def fit_chain(
     if split is split_probabilities and fast.is_available() and len(columns):
         return fast.fit_chain(references, columns, ROUNDING, LARGEST)
     means, shares = np.zeros((2, len(removed), n_labels))
-    numbers, mixture = np.zeros((len(removed), 4)), Mixture.empty(removed, n_labels)
+    numbers, mixture = np.zeros((len(removed), 5)), Mixture.empty(removed, n_labels)
     there, retained = np.ones(n_labels, dtype=np.bool_), np.delete(np.arange(n_labels), columns)
     for step, rows in enumerate(references):
         column, found = columns[step], np.flatnonzero(there)
@@ -257,8 +264,12 @@ def fit_chain(
         means[step, found], shares[step, found] = label_statistics(advanced, at)
         there[column] = False
         numbers[step] = step_numbers(column, means[step], shares[step], there)
-        row = projector_row(means[step], column)
-        mixture.add(step, shares[step], row, columns, retained)
+        pulls = numbers[step, 1] * means[step]
+        pulls[column] = 0.0
+        this = slice(step, step + 1)
+        mixture.meet(slice(step), this, columns, pulls[None, :], numbers[this])
+        np.multiply(shares[step], LIFT, out=mixture.lifted[step])
+        mixture.weigh(this, columns, retained)
     return means, shares
 
 

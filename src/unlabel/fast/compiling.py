@@ -19,7 +19,7 @@ SMALLEST = 1e-300
 # Rows that are followed together: their sums wait for memory and for each other no longer.
 TILE = 32
 # The columns of `unlabel.osr.Chain.numbers`.
-DIAGONAL, PULL, QUIET, WEIGHT = range(4)
+DIAGONAL, PULL, QUIET, WEIGHT, COMPLEMENT = range(5)
 
 
 def compiled(function: Function) -> Function:

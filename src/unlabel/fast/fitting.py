@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from unlabel.fast.compiling import DIAGONAL, PULL, QUIET, WEIGHT, compiled, inlined, summing
+from unlabel.fast.compiling import (
+    COMPLEMENT,
+    DIAGONAL,
+    PULL,
+    QUIET,
+    WEIGHT,
+    compiled,
+    inlined,
+    summing,
+)
 from unlabel.fast.rows import dot, redistribute
 from unlabel.osr import SPARE
 
@@ -118,7 +127,7 @@ def fit(
     are the same arrays once more, to be read.
     """
     n, k = rows.shape[1], len(removed)
-    numbers, keep = np.empty((k, 4)), np.ones(n)
+    numbers, keep = np.empty((k, 5)), np.ones(n)
     there, gaps = np.empty(n, dtype=np.uintp), np.empty(k, dtype=np.intp)
     for j in range(n):
         there[j] = j
@@ -156,5 +165,6 @@ def fit(
         quiet = mean[at] * least / others * SPARE if others > 0 else largest
         numbers[step, QUIET] = min(quiet, largest)
         numbers[step, WEIGHT] = weight
+        numbers[step, COMPLEMENT] = mean[at] * numbers[step, PULL]
         keep[column] = 0.0
         _remove(column, at, step, there, gaps)

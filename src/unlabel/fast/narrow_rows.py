@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from unlabel.fast.compiling import DIAGONAL, PULL, QUIET, SMALLEST, TILE, WEIGHT, inlined
+from unlabel.fast.compiling import (
+    COMPLEMENT,
+    DIAGONAL,
+    PULL,
+    QUIET,
+    SMALLEST,
+    TILE,
+    WEIGHT,
+    inlined,
+)
 from unlabel.mixture import LIFT
 
 # What a row and a share are multiplied by where one is mixed into the other.
@@ -36,9 +45,17 @@ def _masses(tile: Any, removed: Any, retained: Any, begin: int, left: Any) -> No
 
 @inlined
 def _residuals(
-    tile: Any, left: Any, step: int, order: Any, live: int, means: Any, numbers: Any, rho: Any
+    tile: Any,
+    left: Any,
+    step: int,
+    order: Any,
+    live: int,
+    means: Any,
+    numbers: Any,
+    rho: Any,
+    remainder: Any,
 ) -> Any:
-    """Write each row's residual, clipped to [0, 1]; tells whether there is one."""
+    """Write each row's residual, clipped to [0, 1], and 1 less it; tells whether there is one."""
     loud = 0
     quiet, column = numbers[step, QUIET], order[live]
     for r in range(left.shape[1]):
@@ -53,11 +70,17 @@ def _residuals(
         factor = means[step, other]
         for r in range(left.shape[1]):
             rho[r] += factor * tile[other, r]
-    diagonal, pull = numbers[step, DIAGONAL], numbers[step, PULL]
+    diagonal, pull, complement = (
+        numbers[step, DIAGONAL],
+        numbers[step, PULL],
+        numbers[step, COMPLEMENT],
+    )
     found = 0
     for r in range(left.shape[1]):
         label, rest = tile[column, r], left[step + 1, r]
-        residual = (diagonal * label - pull * rho[r]) / left[step, r]
+        along, mass = pull * rho[r], left[step, r]
+        residual = (diagonal * label - along) / mass
+        remainder[r] = (complement * label + rest + along) / mass if rest > 0 else 0.0
         residual = residual if label > quiet * rest else 0.0
         residual = residual if residual > 0 else 0.0
         residual = residual if residual < 1 else 1.0
@@ -76,6 +99,7 @@ def _mix(
     shares: Any,
     numbers: Any,
     rho: Any,
+    remainder: Any,
     factors: Any,
 ) -> None:
     """Mix the step's share into the rows that have a residual."""
@@ -83,14 +107,14 @@ def _mix(
     raised = 1.0 if weight > 1e-100 else LIFT
     for r in range(left.shape[1]):
         rest = left[step + 1, r]
-        whole = max((1.0 - rho[r]) + rho[r] * weight, SMALLEST)
+        whole = max(remainder[r] + rho[r] * weight, SMALLEST)
         # A row without a residual is multiplied by 1, and 0 is added to it.
         is_mixed = rho[r] > 0
         up = LIFT if is_mixed and rest < SMALLEST else 1.0
         inverse = 1.0 / (rest * up) if rest > 0 else 0.0
         factors[UP, r] = up
         factors[SCALE, r] = inverse if is_mixed else 1.0
-        factors[OWN, r] = (1.0 - rho[r]) / whole * LIFT if is_mixed else 1.0
+        factors[OWN, r] = remainder[r] / whole * LIFT if is_mixed else 1.0
         factors[GIVEN, r] = rho[r] / whole * (LIFT / raised)
     for j in range(live):
         column = order[j]
@@ -116,6 +140,7 @@ def _redistribute_tile(
     tile: Any,
     left: Any,
     rho: Any,
+    remainder: Any,
     factors: Any,
 ) -> int:
     """Filter up to `TILE` rows; gives the first that is no probability vector, or -1.
@@ -137,8 +162,8 @@ def _redistribute_tile(
         bad = bad if rho[r] <= tolerance else first + r
     for step in range(k):
         live = n - 1 - step
-        if _residuals(tile, left, step, order, live, means, numbers, rho):
-            _mix(tile, left, step, order, live, shares, numbers, rho, factors)
+        if _residuals(tile, left, step, order, live, means, numbers, rho, remainder):
+            _mix(tile, left, step, order, live, shares, numbers, rho, remainder, factors)
             _masses(tile, removed, retained, step + 1, left)
     for j in range(len(retained)):
         column = retained[j]
@@ -166,7 +191,7 @@ def redistribute_narrow(
     order[: len(retained)] = retained
     order[len(retained) :] = removed[::-1]
     tile, left, rho = np.zeros((n, TILE)), np.zeros((len(removed) + 1, TILE)), np.zeros(TILE)
-    factors = np.zeros((4, TILE))
+    remainder, factors = np.zeros(TILE), np.zeros((4, TILE))
     for first in range(0, len(rows), TILE):
         size = min(TILE, len(rows) - first)
         found = _redistribute_tile(
@@ -184,6 +209,7 @@ def redistribute_narrow(
             tile,
             left,
             rho,
+            remainder,
             factors,
         )
         bad = found if bad < 0 else bad

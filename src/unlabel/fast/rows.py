@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from unlabel.fast.compiling import (
+    COMPLEMENT,
     DIAGONAL,
     PULL,
     QUIET,
@@ -79,19 +80,21 @@ def _kept_sum(mixed: Any, keep: Any, retained: Any) -> Any:
 
 
 @inlined
-def _factors(rest: float, weight: float, rho: float) -> Any:
+def _factors(rest: float, weight: float, rho: float, remainder: float) -> Any:
     """What a row and a share are multiplied by, in factors none of which overflows."""
-    whole = max((1.0 - rho) + rho * weight, SMALLEST)
+    whole = max(remainder + rho * weight, SMALLEST)
     raised = 1.0 if weight > 1e-100 else LIFT
     up = 1.0 if rest > SMALLEST else LIFT
     scale = 1.0 / (rest * up) if rest > 0 else 0.0
-    return up, scale, (1.0 - rho) / whole * LIFT, raised, rho / whole * (LIFT / raised)
+    return up, scale, remainder / whole * LIFT, raised, rho / whole * (LIFT / raised)
 
 
 @inlined
-def _mix(mixed: Any, rest: float, shares: Any, step: int, weight: float, rho: float) -> None:
-    """Mix a step's share into a row that is lifted."""
-    up, scale, own, raised, given = _factors(rest, weight, rho)
+def _mix(
+    mixed: Any, rest: float, shares: Any, step: int, weight: float, rho: float, remainder: float
+) -> None:
+    """Mix a step's share into a row that is lifted; `remainder` is 1 - rho."""
+    up, scale, own, raised, given = _factors(rest, weight, rho, remainder)
     for j in range(len(mixed)):
         mixed[j] = mixed[j] * up * scale * own + shares[step, j] * raised * given
 
@@ -105,10 +108,11 @@ def _mix_first(
     step: int,
     weight: float,
     rho: float,
+    remainder: float,
     mixed: Any,
 ) -> None:
     """Mix a step's share into a row as it came."""
-    up, scale, own, raised, given = _factors(rest, weight, rho)
+    up, scale, own, raised, given = _factors(rest, weight, rho, remainder)
     for j in range(len(mixed)):
         mixed[j] = rows[i, j] * LIFT * up * scale * own + shares[step, j] * raised * given
 
@@ -209,7 +213,7 @@ def _follow(
             mixed[column] = 0.0
         else:
             label, mass, rest = found[step, r], left[step, r], left[following, r]
-        rho = 1.0
+        rho, remainder = 1.0, 0.0
         if rest > 0:
             rho = 0.0
             is_quiet = label <= numbers[step, QUIET] * rest
@@ -222,19 +226,21 @@ def _follow(
                 # Not where products underflow, which would hide a residual.
                 is_quiet = along > 1e-290 and numbers[step, DIAGONAL] * label <= along * SPARE
             if not is_quiet:
+                others = rest
                 if is_mixed:
                     along = dot(means, step, mixed)
                 else:
                     along = _dot_of_others(means, step, rows, i, column)
-                    label, mass = label * LIFT, mass * LIFT
-                rho = min(
-                    (numbers[step, DIAGONAL] * label - numbers[step, PULL] * along) / mass, 1.0
-                )
+                    label, mass, others = label * LIFT, mass * LIFT, rest * LIFT
+                along *= numbers[step, PULL]
+                rho = min((numbers[step, DIAGONAL] * label - along) / mass, 1.0)
+                remainder = (numbers[step, COMPLEMENT] * label + others + along) / mass
         if rho > 0:
+            weight = numbers[step, WEIGHT]
             if is_mixed:
-                _mix(mixed, rest, shares, step, numbers[step, WEIGHT], rho)
+                _mix(mixed, rest, shares, step, weight, rho, remainder)
             else:
-                _mix_first(rows, i, rest * LIFT, shares, step, numbers[step, WEIGHT], rho, mixed)
+                _mix_first(rows, i, rest * LIFT, shares, step, weight, rho, remainder, mixed)
                 for earlier in range(following):
                     mixed[removed[earlier]] = 0.0
             is_mixed = True
