@@ -137,6 +137,16 @@ def test_exported_sequences_may_be_as_long_as_there_are_labels(sizes):
         assert torch.allclose(exported(rows), expected)
 
 
+def test_sequences_whose_dimension_is_told_are_exported_strictly_too():
+    module = FilterModule(golden_filter("osr", "logits"), dim=-1)
+    sizes = {0: Dim("batch"), 1: Dim("time")}
+    exported = torch.export.export(
+        module, (rows_of(2, 5, 10),), dynamic_shapes=(sizes,), strict=True
+    ).module()
+    rows = rows_of(3, 10, 10)
+    assert torch.allclose(exported(rows), module(rows))
+
+
 def test_an_exported_segmentation_takes_any_size():
     module = FilterModule(golden_filter("osr", "logits"), dim=1)
     sizes = {0: Dim("batch"), 2: Dim("height"), 3: Dim("width")}
