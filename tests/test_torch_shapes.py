@@ -137,6 +137,8 @@ def test_exported_sequences_may_be_as_long_as_there_are_labels(sizes):
         assert torch.allclose(exported(rows), expected)
 
 
+# PyTorch's compiler itself does what PyTorch deprecates.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_sequences_whose_dimension_is_told_are_exported_strictly_too():
     module = FilterModule(golden_filter("osr", "logits"), dim=-1)
     sizes = {0: Dim("batch"), 1: Dim("time")}
