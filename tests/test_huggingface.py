@@ -18,12 +18,15 @@ from transformers import (
     AutoModelForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
+    BertForTokenClassification,
     BertTokenizer,
     DeiTConfig,
     DeiTForImageClassificationWithTeacher,
     DeiTModel,
     ResNetConfig,
     ResNetForImageClassification,
+    SegformerConfig,
+    SegformerForSemanticSegmentation,
     pipeline,
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -53,7 +56,7 @@ def bert():
     return tiny_bert()
 
 
-def tiny_bert(**options):
+def tiny_bert(kind=BertForSequenceClassification, **options):
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(WORDS),
@@ -64,7 +67,7 @@ def tiny_bert(**options):
         initializer_range=1.0,
         **{**LABELS, **options},
     )
-    return BertForSequenceClassification(config).eval()
+    return kind(config).eval()
 
 
 def logits_of(model, inputs):
@@ -77,7 +80,7 @@ def logits_of(model, inputs):
 def test_a_pipeline_gives_the_numbers_of_numpy(bert, tokenizer, method, input):
     logits = logits_of(bert, tokenizer(TEXTS, padding=True, return_tensors="pt")).numpy()
     expected = golden_filter(method, "logits").apply(logits)
-    filtered = remove_labels(bert, golden_filter(method, input))
+    filtered = remove_labels(bert, golden_filter(method, input), "logits")
     classify = pipeline(
         "text-classification", filtered, tokenizer=tokenizer, top_k=None, device="cpu"
     )
@@ -159,6 +162,103 @@ def test_the_losses_of_a_batchs_parts_add_up_to_the_batchs(bert, tokenizer):
     assert torch.isclose(sum(parts), whole)
 
 
+def test_labels_given_by_position_are_those_that_remain(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    labels = torch.tensor([0, 6, 3, 3, 1])
+    expected = filtered(**inputs, labels=labels)
+    names = list(inspect.signature(bert.forward).parameters)
+    given = [inputs.get(name) for name in names[: names.index("labels")]]
+    output = filtered(*given, labels)
+    assert torch.equal(output.loss, expected.loss)
+    assert torch.equal(output.logits, expected.logits)
+    assert torch.equal(filtered(*given, labels, return_dict=False)[0], expected.loss)
+    assert filtered(*given).loss is None
+    with pytest.raises(TypeError, match="labels"):
+        filtered(*given, labels, labels=labels)
+
+
+def test_sequences_may_be_as_long_as_there_are_labels():
+    fitted, model = golden_filter("osr", "logits"), tiny_bert(BertForTokenClassification)
+    inputs = {"input_ids": torch.arange(20).reshape(2, 10) % len(WORDS)}
+    logits = logits_of(model, inputs)
+    assert logits.shape == (2, 10, 10)
+    filtered = remove_labels(model, fitted)
+    expected = fitted.apply(logits.reshape(20, 10).numpy()).reshape(2, 10, 7)
+    np.testing.assert_allclose(logits_of(filtered, inputs).softmax(-1), expected, atol=1e-6)
+    labels = torch.arange(20).reshape(2, 10) % 7
+    loss = filtered(**inputs, labels=labels).loss
+    exact = -np.log(np.take_along_axis(expected, labels.numpy()[..., None], -1)).mean()
+    assert loss.item() == pytest.approx(exact, rel=1e-4)
+
+
+@pytest.fixture
+def segformer():
+    torch.manual_seed(0)
+    config = SegformerConfig(
+        depths=[1, 1], hidden_sizes=[4, 8], num_encoder_blocks=2, decoder_hidden_size=8, **LABELS
+    )
+    return SegformerForSemanticSegmentation(config).eval()
+
+
+def test_a_segmentation_is_told_its_dimension(segformer):
+    fitted = golden_filter("osr", "logits")
+    images = {"pixel_values": torch.rand(1, 3, 40, 40)}
+    logits = logits_of(segformer, images)
+    assert logits.shape == (1, 10, 10, 10)
+    with pytest.raises(UnlabelError, match=r"the shape \(1, 10, 10, 10\): say which .*dim=1 for"):
+        remove_labels(segformer, fitted)(**images)
+    filtered = remove_labels(segformer, fitted, dim=1)
+    expected = fitted.apply(logits.movedim(1, -1).reshape(100, 10).numpy())
+    result = logits_of(filtered, images).softmax(1)
+    assert result.shape == (1, 7, 10, 10)
+    np.testing.assert_allclose(result.movedim(1, -1).reshape(100, 7), expected, atol=1e-6)
+    with pytest.raises(UnlabelError, match="The loss of a segmentation is not found"):
+        filtered(**images, labels=torch.zeros(1, 40, 40, dtype=torch.int64))
+
+
+def test_a_filter_of_probabilities_must_be_told_that_it_is_given_logits(bert):
+    for fitted, input in (
+        (golden_filter("osr", "probabilities"), None),
+        (golden_filter("osr", "logits"), "probabilities"),
+    ):
+        with pytest.raises(UnlabelError, match=r"takes probabilities: give input='logits'\.$"):
+            remove_labels(bert, fitted, input)
+    with pytest.raises(UnlabelError, match="input='scores' is not known"):
+        remove_labels(bert, golden_filter("osr", "logits"), "scores")
+
+
+def test_a_config_that_contradicts_itself_is_refused(bert):
+    fitted = golden_filter("mask", "logits")
+    numbered = LabelRemover(remove=[2], input="logits", method="mask").fit(GOLDEN["logits"]).filter_
+    names = LABELS["id2label"]
+    bert.config.label2id = LABELS["label2id"] | {"cat": 5, "dog": 3}
+    with pytest.raises(UnlabelError, match=r"Label 3 is 'cat' in .*, and 'cat' is label 5 in its"):
+        remove_labels(bert, fitted)
+    bert.config.label2id = {f"LABEL_{number}": number for number in range(10)}  # names no label
+    assert remove_labels(bert, fitted).config.num_labels == 7
+    bert.config.id2label = {number + 1: name for number, name in names.items()}
+    with pytest.raises(UnlabelError, match=r"keys of .*id2label are 1, 2, .* from 0 to n-1"):
+        remove_labels(bert, fitted)
+    bert.config.id2label = names | {4: "cat"}
+    with pytest.raises(UnlabelError, match=r"'cat' stands twice in config\.id2label"):
+        remove_labels(bert, numbered)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_a_filtered_model_can_be_compiled_and_exported(bert, tokenizer):
+    inputs = dict(tokenizer(TEXTS, padding=True, return_tensors="pt"))
+    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    expected = logits_of(filtered, inputs)
+    assert torch.equal(logits_of(torch.compile(filtered, backend="eager"), inputs), expected)
+    batch = {0: torch.export.Dim.AUTO}
+    exported = torch.export.export(
+        filtered, (), inputs, dynamic_shapes=dict.fromkeys(inputs, batch)
+    ).module()
+    fewer = {name: of[:3] for name, of in inputs.items()}
+    assert torch.allclose(exported(**fewer).logits, expected[:3], atol=1e-5)
+
+
 def test_a_hook_on_one_model_is_none_on_the_other(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     called = []
@@ -196,7 +296,7 @@ def test_a_filtered_model_can_be_pickled(bert, tokenizer):
 
 def test_saving_writes_the_whole_model_and_the_filter_beside_it(bert, tokenizer, tmp_path):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, golden_filter("calibrated", "probabilities"))
+    filtered = remove_labels(bert, golden_filter("calibrated", "probabilities"), "logits")
     filtered.save_pretrained(tmp_path)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     assert loaded.config.num_labels == 10

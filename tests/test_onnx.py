@@ -481,6 +481,17 @@ WRONG = {
         {},
         "'p' holds logits and the filter takes probabilities",
     ),
+    "a width that is open beside one that fits": (
+        "net (float[N,3] x, float[N,M] y) => (float[N,3] features, float[N,M] p)"
+        " { features = Identity(x) p = Identity(y) }",
+        {},
+        "The outputs 'features' and 'p' could all be the confidences of 3 labels: .*--output",
+    ),
+    "labels that do not exclude each other": (
+        "net (float[N,3] x) => (float[N,3] p) { s = Sigmoid(x) p = Identity(s) }",
+        {},
+        "'p' comes of a Sigmoid: only labels that exclude each other can be removed",
+    ),
     "no node": ("net (float[N,3] x) => (float[N,3] x) {}", {}, "'x' is computed by no node"),
 }
 
@@ -492,9 +503,40 @@ def test_a_model_that_does_not_fit_is_refused(case):
         graft(parsed(text), mask_filter(3), **options)
 
 
-def test_probabilities_are_no_logits():
-    with pytest.raises(UnlabelError, match="'p' holds probabilities and the filter takes logits"):
-        graft(parsed(SOFTMAX), mask_filter(3, input="logits"))
+LINEAR = "net (float[N,3] x) => (float[N,3] p) <float[3] b = {0, 0, 0}> { p = Add(x, b) }"
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "declared"),
+    [(SOFTMAX, "probabilities", "logits"), (LINEAR, "logits", "probabilities")],
+)
+def test_a_contradiction_in_the_graph_names_the_option(text, found, declared):
+    message = f"'p' holds {found} and the filter takes {declared}: give input='{found}' .--input"
+    for fitted, input in (
+        (mask_filter(3, input=declared), None),
+        (mask_filter(3, input=declared), declared),
+        (mask_filter(3, input=found), declared),
+    ):
+        with pytest.raises(UnlabelError, match=message):
+            graft(parsed(text), fitted, input)
+    grafted = graft(parsed(text), mask_filter(3, input=declared), found)
+    x = np.log(np.array([[0.2, 0.5, 0.3]], "f4"))
+    np.testing.assert_allclose(run(grafted, x=x)["p"], [[0.4, 0.6]], rtol=0, atol=1e-6)
+    recorded = {entry.key: json.loads(entry.value) for entry in grafted.metadata_props}
+    assert recorded["unlabel"]["input"] == found
+
+
+def test_the_command_takes_what_the_model_gives(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(parsed(LINEAR).SerializeToString())
+    mask_filter(3).save(tmp_path / "filter")
+    arguments = ("onnx", tmp_path / "model.onnx", tmp_path / "filter", "--out", tmp_path / "new")
+    code, _, errors = unlabel(*arguments)
+    assert code == 2
+    assert "give input='logits' (--input logits)." in errors
+    assert unlabel(*arguments, "--input", "logits")[0] == 0
+    x = np.log(np.array([[0.2, 0.5, 0.3]], "f4"))
+    result = run(onnx.load(tmp_path / "new"), x=x)["p"]
+    np.testing.assert_allclose(result, [[0.4, 0.6]], rtol=0, atol=1e-6)
 
 
 def test_an_opset_that_is_too_old_is_refused():

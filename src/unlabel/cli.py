@@ -159,6 +159,10 @@ def onnx(
     model: Annotated[Path, typer.Argument(help="A classifier, an .onnx file.")],
     filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
     out: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+    input: Annotated[
+        InputKind | None,
+        typer.Option(help="What the model gives: what the filter was fitted on, if not given."),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(help="The output with the confidences, where there are several."),
@@ -174,7 +178,7 @@ def onnx(
     except ModuleNotFoundError as error:
         raise UnlabelError(str(error)) from error
     fitted = OutputFilter.load(filter)
-    changed = graft_file(model, fitted, out, output=output, overwrite=force)
+    changed = graft_file(model, fitted, out, input=input, output=output, overwrite=force)
     _say(
         f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed from "
         f"{', '.join(changed)}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import os
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from torch import Tensor, nn
 
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import FilterModule
-from unlabel.validation import UnlabelError
+from unlabel.torch.checks import which_dimension
+from unlabel.validation import InputKind, UnlabelError, as_labels, listing
 
 FILTER_FILE = "unlabel.safetensors"
 FILTER_NAME = "label_filter"
@@ -28,7 +30,11 @@ BOUND = {"forward", "_compiled_call_impl"}
 
 
 def remove_labels(
-    model: transformers.PreTrainedModel, filter: OutputFilter
+    model: transformers.PreTrainedModel,
+    filter: OutputFilter,
+    input: InputKind | None = None,
+    *,
+    dim: int | None = None,
 ) -> transformers.PreTrainedModel:
     """Give a classifier that knows only the labels that remain.
 
@@ -44,8 +50,13 @@ def remove_labels(
     model : PreTrainedModel
         A classifier for mutually exclusive labels whose outputs have ``logits``.
     filter : OutputFilter
-        A filter for the labels of ``model.config.id2label``, or for 0..n-1. Fitted on
-        probabilities or on logits, it is given the model's logits.
+        A filter for the labels of ``model.config.id2label``, or for 0..n-1.
+    input : {"probabilities", "logits"}, optional
+        What the model gives; if not given, what the filter was fitted on. It gives logits, so a
+        filter that was fitted on probabilities needs ``input="logits"``.
+    dim : int, optional
+        The dimension of the labels; if not given, the last one of (N, C) and (N, T, C). The
+        (N, C, H, W) of semantic segmentation need ``dim=1``.
     """
     require_filter(filter)
     if not isinstance(model, transformers.PreTrainedModel):
@@ -58,9 +69,15 @@ def remove_labels(
             "The model has a filter already: remove all labels from the model it was made of, with "
             "one filter."
         )
+    filter = filter.taking(input)
+    if filter.input != "logits":
+        raise UnlabelError(
+            "The model gives logits and the filter takes probabilities: give input='logits'."
+        )
     names = _label_names(model.config)
     _check_labels(names, filter)
-    module = FilterModule(filter, "logits", output="log_probabilities").to(model.device)
+    module = FilterModule(filter, output="log_probabilities", dim=-1 if dim is None else dim)
+    module = module.to(model.device)
     kind: Any = type(model)
     filtered = _blank(kind)
     for name, of in model.__dict__.items():
@@ -69,6 +86,7 @@ def remove_labels(
             filtered.__dict__[name] = copy.copy(of) if "hook" in name else of
     filtered._modules = {**model._modules, FILTER_NAME: module}
     filtered._unfiltered_config, filtered._filter = model.config, filter
+    filtered._is_told_the_dimension = dim is not None
     filtered.config = copy.deepcopy(model.config)
     remaining = [names[column] for column in filter.retained_columns]
     filtered.config.id2label = dict(enumerate(remaining))
@@ -86,7 +104,21 @@ def _label_names(config: transformers.PretrainedConfig) -> list[str]:
             f"The model's problem_type is {kind!r}: only labels that exclude each other can be "
             "removed ('single_label_classification')."
         )
-    return [config.id2label[number] for number in range(config.num_labels)]
+    id2label, label2id = config.id2label or {}, config.label2id or {}
+    if set(id2label) != set(range(len(id2label))):
+        raise UnlabelError(
+            f"The keys of the model's config.id2label are {listing(list(id2label))}: number the "
+            "labels from 0 to n-1."
+        )
+    names = [id2label[number] for number in range(len(id2label))]
+    as_labels(names, "config.id2label")
+    for number, name in enumerate(names):
+        if int(label2id.get(name, number)) != number:
+            raise UnlabelError(
+                f"Label {number} is {name!r} in the model's config.id2label, and {name!r} is label "
+                f"{label2id[name]} in its config.label2id: correct the config."
+            )
+    return names
 
 
 def _check_labels(names: list[str], filter: OutputFilter) -> None:
@@ -112,20 +144,31 @@ def _check_labels(names: list[str], filter: OutputFilter) -> None:
 @functools.cache
 def _filtered_class(original: Any) -> Any:
     """A subclass of a model's class, of the same name: pipelines look models up by it."""
+    parameters = inspect.signature(original.forward).parameters.values()
+    names = [of.name for of in parameters if of.kind is of.POSITIONAL_OR_KEYWORD][1:]
+    labels_at = names.index("labels") if "labels" in names else None
 
     @functools.wraps(original.forward)
-    def forward(self: Any, *args: Any, labels: Tensor | None = None, **kwargs: Any) -> Any:
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         # The model would compare its own logits with `labels`, which number other labels.
+        if labels_at is not None and len(args) > labels_at:
+            labels, args = args[labels_at], (*args[:labels_at], None, *args[labels_at + 1 :])
+        else:
+            labels = kwargs.pop("labels", None)
         output = original.forward(self, *args, **kwargs)
         if not isinstance(output, tuple) and "logits" not in output:
             raise UnlabelError(
                 f"The outputs of {original.__name__} have no logits: labels can be removed from "
                 "classifiers alone."
             )
-        logs = self.label_filter(output[0] if isinstance(output, tuple) else output.logits)
+        logits = output[0] if isinstance(output, tuple) else output.logits
+        if logits.ndim > 3 and not self._is_told_the_dimension:
+            raise which_dimension(tuple(logits.shape), len(self.label_filter.classes_in))
+        logs = self.label_filter(logits)
         loss = {}
         if labels is not None:
-            loss["loss"] = _loss(logs, labels, kwargs.get("num_items_in_batch"))
+            rows = logs.movedim(self.label_filter.dim, -1)
+            loss["loss"] = _loss(rows, labels, kwargs.get("num_items_in_batch"))
         if isinstance(output, tuple):
             return (*loss.values(), logs, *output[1:])
         return type(output)(**{**output, **loss, "logits": logs})
@@ -171,6 +214,11 @@ def _filtered_class(original: Any) -> Any:
 
 def _loss(logs: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
     """The mean loss over the rows or, of a part of a batch, its share of the batch's mean."""
+    if logs.ndim > 3:
+        raise UnlabelError(
+            "The loss of a segmentation is not found, since models scale their logits to the size "
+            "of the labels in their own ways: leave out the labels and find it from the logits."
+        )
     rows, truth = logs.reshape(-1, logs.shape[-1]).float(), labels.reshape(-1)
     if items is None:
         return nn.functional.nll_loss(rows, truth)

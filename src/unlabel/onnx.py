@@ -44,7 +44,7 @@ from unlabel.onnx_graph import (
     with_labels,
 )
 from unlabel.onnx_nodes import Nodes, add_filter
-from unlabel.validation import UnlabelError
+from unlabel.validation import InputKind, UnlabelError
 
 OLDEST_OPSET = 9  # the first one with Where
 MAX_FILE_BYTES = 2**31 - 1  # no protobuf message is longer
@@ -52,7 +52,11 @@ WEIGHT_BYTES = 1 << 20
 
 
 def graft(
-    model: str | os.PathLike[str] | ModelProto, filter: OutputFilter, *, output: str | None = None
+    model: str | os.PathLike[str] | ModelProto,
+    filter: OutputFilter,
+    input: InputKind | None = None,
+    *,
+    output: str | None = None,
 ) -> ModelProto:
     """Append a filter to an ONNX model.
 
@@ -61,7 +65,10 @@ def graft(
     model : path or onnx.ModelProto
         A classifier. It is not modified.
     filter : OutputFilter
-        Its `input` says what the model gives, probabilities or logits.
+        A fitted filter of method "osr" or "mask".
+    input : {"probabilities", "logits"}, optional
+        What the model gives; if not given, what the filter was fitted on. Where the model's last
+        operator says something else, it is refused.
     output : str, optional
         The output with the confidences, where the model has several of that width.
 
@@ -84,6 +91,7 @@ def graft(
     2
     """
     require_filter(filter)
+    filter = filter.taking(input)
     if not isinstance(model, ModelProto | str | os.PathLike):
         raise UnlabelError(
             f"The model is a {type(model).__name__}: give an onnx.ModelProto or a path; "
@@ -99,7 +107,13 @@ def graft(
 
 
 def graft_file(
-    model: Path, filter: OutputFilter, out: Path, *, output: str | None = None, overwrite: bool
+    model: Path,
+    filter: OutputFilter,
+    out: Path,
+    *,
+    input: InputKind | None = None,
+    output: str | None = None,
+    overwrite: bool,
 ) -> list[str]:
     """Append a filter to a model's file, and give the names of the outputs that changed.
 
@@ -108,7 +122,7 @@ def graft_file(
     refuse_existing(out, overwrite=overwrite)
     grafted = _read(model)
     external = any(map(uses_external_data, grafted.graph.initializer))
-    _graft(grafted, filter, output, str(model))
+    _graft(grafted, filter.taking(input), output, str(model))
     _load_external_data(grafted, model)
     data = out.with_name(f"{out.name}.data")
     with ExitStack() as stack:  # the data appears before the model that refers to it
@@ -221,8 +235,8 @@ def _check_input_kind(reader: GraphReader, head: Head, fitted: OutputFilter) -> 
     found = reader.input_kind(head)
     if found and found != fitted.input:
         raise UnlabelError(
-            f"The output {head.output!r} holds {found} and the filter takes {fitted.input}: fit "
-            f"the filter with input={found!r} (--input {found})."
+            f"The output {head.output!r} holds {found} and the filter takes {fitted.input}: give "
+            f"input={found!r} (--input {found})."
         )
 
 

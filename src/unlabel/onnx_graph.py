@@ -71,8 +71,7 @@ class GraphReader:
                 )
             fitting = [heads[output]]
         else:
-            fitting = [head for head in heads.values() if head.width == n_labels]
-            fitting = fitting or [head for head in heads.values() if head.width is None]
+            fitting = [head for head in heads.values() if head.width in (n_labels, None)]
         if len(fitting) > 1:
             both = " and ".join(repr(head.output) for head in fitting)
             raise UnlabelError(
@@ -154,6 +153,11 @@ class GraphReader:
             node = self.producers[node.input[0]]
         if node.op_type == "Softmax":
             return "probabilities"
+        if node.op_type == "Sigmoid":
+            raise UnlabelError(
+                f"The output {head.output!r} comes of a Sigmoid: only labels that exclude each "
+                "other can be removed."
+            )
         biased = node.op_type == "Add" and any(name in self.initializers for name in node.input)
         if biased or node.op_type in {"Gemm", "LogSoftmax"} or _gives_raw_scores(node):
             return "logits"

@@ -16,7 +16,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from unlabel.filter import OutputFilter
 from unlabel.osr import Chain
-from unlabel.parts import LARGEST, Columns
+from unlabel.parts import LARGEST, Columns, Float64s
 
 Operand = str | float | npt.NDArray[Any]  # a tensor's name, or a constant
 
@@ -186,27 +186,35 @@ def _split_logits(nodes: Nodes, rows: str, removed: Columns, retained: Columns) 
 
 def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
     """`Chain.redistribute`, one step after the other."""
-    residual = _input_residual(nodes, chain, parts)
+    along = _along(chain)
+    of_input = _input_parts(nodes, chain, along, parts)
     own: Operand = 1.0  # the input's weight in the mixture
     weights = ""  # the shares' weights in it
     overlaps, rests, weight = chain.overlap, chain.rest, chain.weight
-    for step in range(len(chain.removed)):
+    overlaps_along = _overlaps_along(chain, along)
+    for step, (residual, along_mean) in enumerate(of_input):
         overlap, rest = overlaps[:step, step, None], rests[:step, step]
-        rho = nodes.add("Mul", own, residual[step])
+        rho = nodes.add("Mul", own, residual)
+        along_mean = nodes.add("Mul", own, along_mean)
         left = kept = nodes.add("Mul", own, parts.rest[step])
         some = parts.some_left[step]
         if weights:
             rho = nodes.add("Add", rho, nodes.add("MatMul", weights, overlap))
+            shares_along = nodes.add("MatMul", weights, overlaps_along[:step, step, None])
+            along_mean = nodes.add("Add", along_mean, shares_along)
             left = nodes.add("Add", kept, nodes.add("MatMul", weights, rest[:, None]))
             some = nodes.add("And", some, nodes.add("Greater", own, 0.0))
         rho = nodes.add("Min", nodes.add("Max", rho, 0.0), 1.0)
+        # 1 - rho, added up: a subtraction would lose digits.
+        passed_on = nodes.add("Min", nodes.add("Add", left, along_mean), 1.0)
         # No mass is left over: the input takes it all where only underflow hides what it
         # holds, the share takes it all where there is nothing.
         held = nodes.add("Greater", left, 0.0)
-        rho = nodes.add("Where", nodes.add("Or", held, some), rho, 1.0)
+        there = nodes.add("Or", held, some)
+        rho = nodes.add("Where", there, rho, 1.0)
+        passed_on = nodes.add("Where", there, passed_on, 0.0)
         kept = nodes.add("Where", held, kept, 1.0)
         left = nodes.add("Where", held, left, 1.0)
-        passed_on = nodes.add("Sub", 1.0, rho)
         to_share = nodes.scaled(rho, weight[step : step + 1])
         total = nodes.add("Add", passed_on, to_share)
         scale = nodes.add("Div", passed_on, total)
@@ -222,16 +230,34 @@ def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
     return nodes.add("Div", mixed, nodes.over_columns("ReduceSum", mixed))
 
 
-def _input_residual(nodes: Nodes, chain: Chain, parts: Parts) -> list[str]:
-    """Each step's residual of the input, restricted to the labels that step finds."""
-    projected = chain.residual
-    reached = nodes.add("MatMul", parts.masked, projected[:, chain.retained].T)
-    at_removed = projected[:, chain.removed]
-    residual: list[str] = []
+def _along(chain: Chain) -> Float64s:
+    """Row i of each step's projector onto the mean, the residual's complement: (k, n)."""
+    own = chain.means[np.arange(len(chain.removed)), chain.removed]
+    rows: Float64s = chain.means * (own / np.square(chain.means).sum(axis=1))[:, None]
+    return rows
+
+
+def _overlaps_along(chain: Chain, along: Float64s) -> Float64s:
+    """Entry [r, s] is what goes along step s's mean of the part of share r that it finds."""
+    found = chain.mixture.mass[:, :-1]
+    return np.triu(chain.mixture.lifted @ along.T / np.where(found == 0, 1.0, found), 1)
+
+
+def _input_parts(
+    nodes: Nodes, chain: Chain, along: Float64s, parts: Parts
+) -> list[tuple[str, str]]:
+    """Each step's residual of what it finds of the input, and what goes along its mean."""
+    diagonal = chain.residual[np.arange(len(chain.removed)), chain.removed]
+    reached = nodes.add("MatMul", parts.masked, along[:, chain.retained].T)
+    at_removed = along[:, chain.removed]
+    found: list[tuple[str, str]] = []
     for step in range(len(chain.removed) - 1, -1, -1):
-        kept = nodes.add("Mul", reached, parts.rest[step])
+        sizes = [step, 1] if step else [1]
+        others = nodes.add("Mul", reached, parts.rest[step])
         own = nodes.scaled(parts.removed[step], at_removed[: step + 1, step])
-        *others, last = nodes.split(nodes.add("Add", kept, own), [step, 1] if step else [1])
-        residual.insert(0, last)
-        reached = others[0] if others else ""
-    return residual
+        *earlier, here = nodes.split(nodes.add("Add", others, own), sizes)
+        residual = nodes.scaled(parts.removed[step], diagonal[step : step + 1])
+        residual = nodes.add("Sub", residual, nodes.split(others, sizes)[-1])
+        found.insert(0, (residual, here))
+        reached = earlier[0] if earlier else ""
+    return found

@@ -7,6 +7,7 @@ except ModuleNotFoundError as error:
         "unlabel.torch needs PyTorch: pip install 'unlabel[torch]'.", name=error.name
     ) from None
 
-from unlabel.torch.module import FilteredModel, FilterModule, remove_labels
+from unlabel.torch.model import FilteredModel, remove_labels
+from unlabel.torch.module import FilterModule
 
 __all__ = ["FilterModule", "FilteredModel", "remove_labels"]

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# The kernels subtract a residual from 1. What is left of 1 is at least the part of a label's own
+# entry that goes along its mean: below this, a millionth of it would be lost in float32.
+LEAST_ALONG = 2**-4
 
 
 def is_available() -> bool:

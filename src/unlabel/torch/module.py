@@ -6,7 +6,8 @@ is asked for, on a GPU, fused kernels take their place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.parts import Float64s
 from unlabel.torch import fused
+from unlabel.torch.checks import check_confidences, digest, refuse_other_filters
 from unlabel.torch.operators import (
     Parts,
     log,
@@ -23,14 +25,14 @@ from unlabel.torch.operators import (
     split_probabilities,
     with_bounded_gradient,
 )
-from unlabel.validation import INPUT_KINDS, InputKind, UnlabelError, choice
+from unlabel.validation import InputKind, UnlabelError, choice
 
 Output = Literal["probabilities", "log_probabilities"]
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 
 
 class FilterModule(nn.Module):
-    """Removes labels from the last dimension of a tensor of confidences.
+    """Removes labels from one dimension of a tensor of confidences.
 
     The fitted arrays are buffers: they move with the module and are in its `state_dict`.
     They never get coarser than float32; ``.half()`` and ``.bfloat16()`` leave them as they
@@ -42,15 +44,19 @@ class FilterModule(nn.Module):
     filter : OutputFilter
         A fitted filter of method "osr" or "mask".
     input : {"probabilities", "logits"}, optional
-        What the rows are; as the filter says if not given.
+        What the model gives; if not given, what the filter was fitted on.
     output : {"probabilities", "log_probabilities"}
         What comes out. Log-probabilities are finite, even where a probability is 0.
+    dim : int, optional
+        The dimension of the labels; if not given, the last one of (C,), (N, C) and (N, T, C).
+        It must be given for more dimensions, and for (N, T, C) where T is C.
 
     Notes
     -----
     The sizes of a tensor are checked, its values are not: that would wait for the device. A
-    row that is no probability vector, or holds NaN, comes out as NaN; what comes out of logits
-    that hold infinity, or minus infinity alone, means nothing.
+    row that is not a probability vector, or holds NaN, comes out as NaN. Probabilities that are
+    declared to be logits come out as wrong numbers, and what comes out of logits that hold
+    infinity, or minus infinity alone, means nothing.
 
     Examples
     --------
@@ -68,6 +74,7 @@ class FilterModule(nn.Module):
         input: InputKind | None = None,
         *,
         output: Output = "probabilities",
+        dim: int | None = None,
     ) -> None:
         super().__init__()
         require_filter(filter)
@@ -76,10 +83,11 @@ class FilterModule(nn.Module):
                 "method='literal' is for audit and has no PyTorch form: fit with method='osr' or "
                 "method='mask'."
             )
-        self.input: InputKind = input or filter.input
-        self.output = output
-        choice(self.input, INPUT_KINDS, "input")
+        filter = filter.taking(input)
         choice(output, OUTPUTS, "output")
+        if not (dim is None or isinstance(dim, int)):
+            raise UnlabelError(f"dim={dim!r} is not the number of a dimension.")
+        self.input, self.output, self.dim = filter.input, output, dim
         self.classes, self.classes_in = filter.classes, filter.classes_in
         self.removed_columns = filter.removed_columns.tolist()  # the buffer may be empty memory
         self.redistributes = filter.method == "osr" and bool(filter.removed)
@@ -87,31 +95,33 @@ class FilterModule(nn.Module):
             "removed": filter.removed_columns,
             "retained": filter.retained_columns,
             "temperature": np.float64(filter.temperature),
+            "labels": digest(filter.classes_in),
         }
         if self.redistributes:
-            residual = filter.chain.residual
-            couplings, shares = _couplings(filter, residual)
-            arrays |= {
-                "residual_at_retained": residual[:, filter.retained_columns].T,
-                "residual_at_removed": residual[:, filter.removed_columns],
-                "weights": filter.shares.sum(axis=1),
-                "couplings": couplings,
-                "shares": shares,
-            }
+            arrays |= _statistics(filter)
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array).contiguous())
         self._prepare_kernels()
-        self.register_load_state_dict_pre_hook(_refuse_other_labels)
+        self.register_load_state_dict_pre_hook(refuse_other_filters)
         self.register_load_state_dict_post_hook(_prepare_kernels_anew)
 
     def forward(self, confidences: Tensor) -> Tensor:
-        """Turn (..., n_labels) confidences into (..., n_labels - n_removed) probabilities."""
-        self._check(confidences)
+        """Turn confidences of all labels into probabilities of those that remain."""
+        check_confidences(confidences, len(self.classes_in), self.dim)
+        if self.temperature.is_meta and not confidences.is_meta:
+            raise UnlabelError(
+                "The filter's module is on the meta device, without values: load its state_dict "
+                "with assign=True, or after to_empty(device=...)."
+            )
+        dim = -1 if self.dim is None else self.dim
+        return self._filter(confidences.movedim(dim, -1)).movedim(-1, dim)
+
+    def _filter(self, confidences: Tensor) -> Tensor:
+        """Filter the last dimension."""
         if self.is_fusible and fused.takes(confidences):
             return self._redistribute_fused(confidences)
         dtype = torch.promote_types(confidences.dtype, torch.float32)
-        # Autocast would run the products in half precision.
-        with torch.autocast(confidences.device.type, enabled=False):
+        with _without_autocast(confidences.device.type):
             split = split_logits if self.input == "logits" else split_probabilities
             parts = split(confidences.to(dtype), self.removed, self.retained)
             logs = self._redistribute(parts) if self.redistributes else parts.log_masked
@@ -120,17 +130,6 @@ class FilterModule(nn.Module):
                 return logs.softmax(-1).to(confidences.dtype)
             lowest = torch.finfo(confidences.dtype).min
             return logs.log_softmax(-1).clamp(min=lowest).to(confidences.dtype)
-
-    def _check(self, confidences: Tensor) -> None:
-        if not isinstance(confidences, Tensor) or not confidences.is_floating_point():
-            kind = getattr(confidences, "dtype", type(confidences).__name__)
-            raise UnlabelError(f"The filter was given {kind}: give one tensor of floats.")
-        n = len(self.classes_in)
-        if confidences.ndim == 0 or confidences.shape[-1] != n:
-            raise UnlabelError(
-                f"The confidences have the shape {tuple(confidences.shape)} and the filter {n} "
-                "labels: the last dimension must be the model's labels, in their order."
-            )
 
     def _redistribute(self, parts: Parts) -> Tensor:
         """Logarithms of `unlabel.osr.Chain.redistribute`.
@@ -144,17 +143,17 @@ class FilterModule(nn.Module):
         nothing = torch.finfo(dtype).tiny ** 0.7
         own = mass = torch.ones_like(parts.masked[..., :1])
         coupled = torch.zeros_like(couplings[0])
-        for step, (residual, rest) in enumerate(zip(*self._at_steps(parts), strict=True)):
+        for step, (residual, along, rest) in enumerate(self._at_steps(parts)):
             kept = own * rest
-            left = kept + coupled[..., 1:2]
+            left = kept + coupled[..., 2:3]
             gone = left < nothing
             left = left.masked_fill(gone, 1.0)
             residual = (own * residual + coupled[..., :1]).clamp(min=0)
-            # The mass less the residual is at least what is left, and must be so when rounded.
-            odds = residual / torch.maximum(mass - residual, left)
+            # The mass less the residual, added up: a subtraction would lose digits.
+            odds = residual / (left + own * along + coupled[..., 1:2])
             odds = odds.masked_fill(gone, nothing**-0.5)  # the share takes it all
             own = with_bounded_gradient(kept / left)
-            coupled = coupled[..., 2:] / left + odds * couplings[step, 2 * step + 2 :]
+            coupled = coupled[..., 3:] / left + odds * couplings[step, 3 * step + 3 :]
             coupled = with_bounded_gradient(coupled)
             mass = with_bounded_gradient(1 + odds * weights[step])
         shared = (coupled / mass) @ self.shares.to(dtype)
@@ -168,14 +167,16 @@ class FilterModule(nn.Module):
             and (self.input, self.output) == ("probabilities", "probabilities")
             and not self.temperature.is_meta
             and self.temperature.item() == 1
+            and self.along_at_removed.diagonal().min().item() >= fused.LEAST_ALONG
         )
         if not self.is_fusible:
             return
         k, n = len(self.removed), len(self.classes_in)
         residual = self.weights.new_empty(k, n)
-        residual[:, self.retained] = self.residual_at_retained.T
-        residual[:, self.removed] = self.residual_at_removed
-        overlap, left = self.couplings[:, : 2 * k].unflatten(1, (k, 2)).unbind(-1)
+        residual[:, self.retained] = -self.along_at_retained.T
+        residual[:, self.removed] = -self.along_at_removed
+        residual[torch.arange(k, device=self.removed.device), self.removed] = self.diagonal
+        overlap, _, left = self.couplings[:, : 3 * k].unflatten(1, (k, 3)).unbind(-1)
         # What a step finds of a share is what the step before it left. Those before a share's
         # own find nothing of it.
         found = left.roll(1, 1)
@@ -201,18 +202,20 @@ class FilterModule(nn.Module):
         result = fused.redistribute(rows, *columns, *arrays)
         return result.reshape(*confidences.shape[:-1], len(self.classes))
 
-    def _at_steps(self, parts: Parts) -> tuple[list[Tensor], list[Tensor]]:
-        """Each step's residual of the input among the labels it finds, and what it leaves."""
+    def _at_steps(self, parts: Parts) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Of what each step finds of the input: residual, part along the mean, what it leaves."""
         dtype = parts.masked.dtype
-        at_removed = self.residual_at_removed.to(dtype).unbind(-1)
+        at_removed = self.along_at_removed.to(dtype).unbind(-1)
+        diagonal = self.diagonal.to(dtype).unbind()
         rests, removed = (part.split(1, -1) for part in (parts.rest, parts.removed))
-        reached = parts.masked @ self.residual_at_retained.to(dtype)
-        residuals = []
+        along = parts.masked @ self.along_at_retained.to(dtype)
+        steps = []
         for step in range(len(rests) - 1, -1, -1):
-            own = removed[step] * at_removed[step][: step + 1]
-            reached = reached[..., : step + 1] * rests[step] + own
-            residuals.append(reached[..., step:])
-        return residuals[::-1], list(rests)
+            along = along[..., : step + 1] * rests[step]
+            residual = removed[step] * diagonal[step] - along[..., step:]
+            along = along + removed[step] * at_removed[step][: step + 1]
+            steps.append((residual, along[..., step:], rests[step]))
+        return steps[::-1]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FilterModule:
         before = dict(self.named_buffers())
@@ -229,69 +232,41 @@ class FilterModule(nn.Module):
         return f"{n} {self.input} -> {m} {self.output}"
 
 
-class FilteredModel(nn.Module):
-    """A model with a filter behind it, called as the model is."""
-
-    def __init__(self, model: nn.Module, filter: FilterModule) -> None:
-        super().__init__()
-        self.model = model
-        self.filter = filter
-        self.training = model.training
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Run the model, then the filter."""
-        result: Tensor = self.filter(self.model(*args, **kwargs))
-        return result
-
-
-def remove_labels(
-    model: nn.Module,
-    filter: OutputFilter,
-    input: InputKind | None = None,
-    *,
-    output: Output = "probabilities",
-) -> FilteredModel:
-    """Append a filter to a model that returns one tensor of confidences.
-
-    The model is neither changed nor copied. The other parameters are those of `FilterModule`.
-    """
-    if not isinstance(model, nn.Module):
-        raise UnlabelError(f"The model is a {type(model).__name__}: give a torch.nn.Module.")
-    return FilteredModel(model, FilterModule(filter, input, output=output))
-
-
-def _refuse_other_labels(
-    module: FilterModule, state: Mapping[str, Tensor], prefix: str, *more: object
-) -> None:
-    """Refuse the state of a filter for other labels: `classes` would not be those of the result."""
-    removed = state.get(f"{prefix}removed")
-    if removed is None or removed.is_meta:
-        return
-    if removed.tolist() != module.removed_columns:
-        raise UnlabelError(
-            f"The state removes the columns {removed.tolist()} and this module "
-            f"{module.removed_columns}: make the module from the same filter."
-        )
+def _without_autocast(device: str) -> AbstractContextManager[Any]:
+    """Keep autocast from running the products in half precision; it does not know meta."""
+    return nullcontext() if device == "meta" else torch.autocast(device, enabled=False)
 
 
 def _prepare_kernels_anew(module: FilterModule, incompatible_keys: object) -> None:
     module._prepare_kernels()
 
 
-def _couplings(filter: OutputFilter, residual: Float64s) -> tuple[Float64s, Float64s]:
-    """What a share gives the steps after its own, and the shares over the retained labels.
+def _statistics(filter: OutputFilter) -> dict[str, Float64s]:
+    """The arrays of a chain of removals.
 
-    A row a share: for each step its residual and what the step leaves of it, in pairs, and
-    then, in the share's own column, what all steps leave of it.
+    A step's residual of x is ``diagonal * x_i`` less the sum of the other labels' entries of
+    `along` times x; what it is less than x's mass by is what the step leaves and the sum of
+    all entries of `along` times x.
+
+    `couplings` says what a share gives the steps after its own. A row per share: for each step
+    its residual, what goes along the mean and what the step leaves of it, in threes, and then,
+    in the share's own column, what all steps leave of it.
     """
-    k = len(filter.removed)
-    at_removed = filter.shares[:, filter.removed_columns]
-    retained = filter.shares[:, filter.retained_columns]
-    total = retained.sum(axis=1, keepdims=True)
+    removed, retained, means = filter.removed_columns, filter.retained_columns, filter.means
+    k = len(removed)
+    steps = np.arange(k)
+    residual = filter.chain.residual
+    along = means * (means[steps, removed] / np.square(means).sum(axis=1))[:, None]
+    shares = filter.shares[:, retained]
+    total = shares.sum(axis=1, keepdims=True)
     # Added up from the end, as everywhere: subtracting what went would lose digits.
-    left = np.hstack([at_removed, total])[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-    pairs = np.stack([filter.shares @ residual.T, left], axis=2)
-    return (
-        np.hstack([pairs.reshape(k, 2 * k), np.diag(total[:, 0])]),
-        retained / np.where(total == 0, 1.0, total),
-    )
+    found = np.hstack([filter.shares[:, removed], total])[:, ::-1].cumsum(axis=1)[:, ::-1]
+    threes = np.stack([filter.shares @ residual.T, filter.shares @ along.T, found[:, 1:]], axis=2)
+    return {
+        "along_at_retained": along[:, retained].T,
+        "along_at_removed": along[:, removed],
+        "diagonal": residual[steps, removed],
+        "weights": filter.shares.sum(axis=1),
+        "couplings": np.hstack([threes.reshape(k, 3 * k), np.diag(total[:, 0])]),
+        "shares": shares / np.where(total == 0, 1.0, total),
+    }

@@ -1,0 +1,166 @@
+"""Which dimension holds the labels, and what is left open when a module is exported."""
+
+# ruff: noqa: E402  (what may be missing is looked for first)
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from golden_faces import INPUTS, golden_case, golden_filter
+from unlabel import UnlabelError
+from unlabel.torch import FilteredModel, FilterModule, fused, remove_labels
+
+Dim = torch.export.Dim
+HINTS = [Dim("batch"), Dim.AUTO, Dim.DYNAMIC]
+SAME_SIZES = [(2, 10, 10), (1, 10, 10, 10), (2, 1, 3, 10), (2, 10, 3, 4)]
+
+
+def rows_of(*shape, dtype=torch.float64):
+    return torch.tensor(np.random.default_rng(0).normal(size=shape)).to(dtype)
+
+
+@pytest.mark.parametrize("shape", SAME_SIZES, ids=str)
+def test_a_shape_that_leaves_the_dimension_open_is_refused(shape):
+    module = FilterModule(golden_filter("osr", "logits"))
+    with pytest.raises(
+        UnlabelError, match=r"the shape \(.*\): say which dimension .* 10 labels, dim=1"
+    ):
+        module(rows_of(*shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((2, 10, 10), 1),
+        ((2, 10, 10), -1),
+        ((1, 10, 10, 10), 1),
+        ((2, 10, 3, 4), 1),
+        ((2, 3, 10, 4), -2),
+        ((2, 3, 4, 10), 3),
+        ((10, 5), 0),
+        ((10,), 0),
+    ],
+    ids=str,
+)
+def test_the_dimension_that_is_told_is_filtered(shape, dim):
+    fitted = golden_filter("calibrated", "logits")
+    rows = rows_of(*shape)
+    result = FilterModule(fitted, dim=dim)(rows)
+    expected = np.apply_along_axis(lambda row: fitted.apply(row[None])[0], dim, rows.numpy())
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+
+
+def test_a_dimension_that_is_not_that_of_the_labels_is_refused():
+    fitted = golden_filter("osr", "logits")
+    for shape, dim in (((2, 10), 2), ((2, 10), -3), ((10, 3), 1), ((2, 3, 10), 1)):
+        with pytest.raises(UnlabelError, match=f"dimension {dim} must be the model's labels"):
+            FilterModule(fitted, dim=dim)(rows_of(*shape))
+    with pytest.raises(UnlabelError, match="dim='channels' is not the number of a dimension"):
+        FilterModule(fitted, dim="channels")
+
+
+def test_channels_last_in_memory_is_not_channels_last_in_shape():
+    images = rows_of(2, 10, 10, 10)
+    module = FilterModule(golden_filter("osr", "logits"), dim=1)
+    turned = images.contiguous(memory_format=torch.channels_last)
+    assert torch.equal(module(turned), module(images))
+
+
+def test_fused_kernels_get_the_dimension_that_is_told(monkeypatch):
+    given = []
+    monkeypatch.setattr(fused, "is_available", lambda: True)
+    monkeypatch.setattr(fused, "takes", lambda rows: True)
+    monkeypatch.setattr(
+        fused, "redistribute", lambda rows, *arrays: given.append(rows) or rows[:, :7]
+    )
+    images = rows_of(2, 10, 10, 10).softmax(1)
+    result = FilterModule(golden_filter("osr", "probabilities"), dim=1)(images)
+    assert torch.equal(given[0], images.movedim(1, -1).reshape(-1, 10))
+    assert torch.equal(result, images[:, :7])
+
+
+@pytest.mark.parametrize("hint", HINTS, ids=str)
+@pytest.mark.parametrize("method", ["osr", "mask"])
+@pytest.mark.parametrize("input", INPUTS)
+def test_an_exported_module_takes_any_batch(method, input, hint):
+    module = FilterModule(golden_filter(method, input))
+    rows, expected = golden_case(method, input, "float64")
+    exported = torch.export.export(
+        module, (torch.tensor(rows[:2]),), dynamic_shapes={"confidences": {0: hint}}
+    ).module()
+    for size in (1, 2, 7):
+        result = exported(torch.tensor(rows[:size]))
+        np.testing.assert_allclose(result, expected[:size], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("hint", HINTS, ids=str)
+@pytest.mark.parametrize("how", ["in order", "by name"])
+def test_an_exported_model_takes_any_batch(hint, how):
+    filtered = remove_labels(torch.nn.Linear(4, 10), golden_filter("osr", "logits"))
+    open_sizes = {"input": {0: hint}} if how == "by name" else ({0: hint},)
+    exported = torch.export.export(filtered, (torch.ones(2, 4),), dynamic_shapes=open_sizes)
+    for size in (1, 2, 7):
+        images = torch.rand(size, 4)
+        assert torch.allclose(exported.module()(images), filtered(images))
+
+
+class TwoInputs(torch.nn.Module):
+    def forward(self, left, *, right):
+        return left + right
+
+
+def test_an_exported_model_keeps_the_names_of_its_arguments():
+    filtered = remove_labels(TwoInputs(), golden_filter("osr", "logits"))
+    batch = {0: Dim("batch")}
+    exported = torch.export.export(
+        filtered,
+        (rows_of(2, 10),),
+        {"right": rows_of(2, 10)},
+        dynamic_shapes={"left": batch, "right": batch},
+    ).module()
+    left, right = rows_of(5, 10), rows_of(5, 10)
+    assert torch.equal(exported(left, right=right), filtered(left, right=right))
+
+
+@pytest.mark.parametrize("sizes", [(Dim("batch"), Dim("time")), (Dim.AUTO, Dim.AUTO)], ids=str)
+def test_exported_sequences_may_be_as_long_as_there_are_labels(sizes):
+    module = FilterModule(golden_filter("osr", "logits"))
+    exported = torch.export.export(
+        module, (rows_of(2, 5, 10),), dynamic_shapes=(dict(enumerate(sizes)),)
+    ).module()
+    for shape in ((3, 4, 10), (2, 10, 10)):
+        rows = rows_of(*shape)
+        expected = module(rows.flatten(0, 1)).unflatten(0, shape[:2])
+        assert torch.allclose(exported(rows), expected)
+
+
+# PyTorch's compiler itself does what PyTorch deprecates.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_sequences_whose_dimension_is_told_are_exported_strictly_too():
+    module = FilterModule(golden_filter("osr", "logits"), dim=-1)
+    sizes = {0: Dim("batch"), 1: Dim("time")}
+    exported = torch.export.export(
+        module, (rows_of(2, 5, 10),), dynamic_shapes=(sizes,), strict=True
+    ).module()
+    rows = rows_of(3, 10, 10)
+    assert torch.allclose(exported(rows), module(rows))
+
+
+def test_an_exported_segmentation_takes_any_size():
+    module = FilterModule(golden_filter("osr", "logits"), dim=1)
+    sizes = {0: Dim("batch"), 2: Dim("height"), 3: Dim("width")}
+    exported = torch.export.export(module, (rows_of(2, 10, 3, 4),), dynamic_shapes=(sizes,))
+    images = rows_of(1, 10, 10, 10)
+    assert torch.allclose(exported.module()(images), module(images))
+
+
+def test_a_filtered_model_can_be_pickled_and_copied():
+    filtered = remove_labels(torch.nn.Linear(4, 10), golden_filter("osr", "logits"))
+    images = torch.rand(3, 4)
+    for again in (pickle.loads(pickle.dumps(filtered)), copy.deepcopy(filtered)):
+        assert isinstance(again, FilteredModel)
+        assert again.model is not filtered.model
+        assert torch.equal(again(images), filtered(images))

@@ -1,0 +1,106 @@
+"""States that a filter's module takes and refuses, and modules without values."""
+
+# ruff: noqa: E402  (what may be missing is looked for first)
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from safetensors.torch import load_file, save_file
+
+from golden_faces import CLASSES, GOLDEN, golden_filter
+from unlabel import UnlabelError
+from unlabel.torch import FilterModule, remove_labels
+
+ROWS = torch.tensor(GOLDEN["probabilities"])
+
+
+def with_labels(fitted, names):
+    """The same filter for labels of other names."""
+    new = dict(zip(fitted.classes_in, names, strict=True))
+    return replace(fitted, classes_in=names, removed=[new[label] for label in fitted.removed])
+
+
+OTHER_LABELS = {
+    "other names": ["plane", *CLASSES[1:]],
+    "another order": [CLASSES[1], CLASSES[0], *CLASSES[2:]],
+    "numbers": list(range(10)),
+}
+
+
+@pytest.mark.parametrize("how", OTHER_LABELS)
+@pytest.mark.parametrize("method", ["osr", "mask"])
+def test_the_state_of_other_labels_is_refused(method, how):
+    fitted = golden_filter(method, "logits")
+    state = remove_labels(torch.nn.Linear(4, 10), with_labels(fitted, OTHER_LABELS[how]))
+    model = remove_labels(torch.nn.Linear(4, 10), fitted)
+    with pytest.raises(UnlabelError, match=r"for other labels than 'airplane', 'auto.* and 2 more"):
+        model.load_state_dict(state.state_dict())
+
+
+def test_texts_of_numbers_are_other_labels_than_numbers():
+    fitted = golden_filter("osr", "logits")
+    texts = FilterModule(with_labels(fitted, [str(number) for number in range(10)]))
+    with pytest.raises(UnlabelError, match="for other labels"):
+        FilterModule(with_labels(fitted, range(10))).load_state_dict(texts.state_dict())
+
+
+def test_the_state_of_another_method_is_refused():
+    osr, mask = (FilterModule(golden_filter(method, "logits")) for method in ("osr", "mask"))
+    for module, other in ((osr, mask), (mask, osr)):
+        with pytest.raises(UnlabelError, match="of different methods"):
+            module.load_state_dict(other.state_dict(), strict=False)
+
+
+def test_what_is_declared_of_a_tensor_is_not_in_the_state():
+    module = FilterModule(golden_filter("osr", "probabilities"), dim=1)
+    module.load_state_dict(FilterModule(golden_filter("calibrated", "logits")).state_dict())
+    expected = FilterModule(golden_filter("calibrated", "probabilities"))(ROWS)
+    assert torch.equal(module(ROWS), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_state_may_be_stored_as_safetensors_and_in_any_type(tmp_path, dtype):
+    fitted = golden_filter("osr", "probabilities")
+    state = FilterModule(fitted).state_dict()
+    save_file({name: of.to(dtype) for name, of in state.items()}, tmp_path / "state.safetensors")
+    stored = load_file(tmp_path / "state.safetensors")
+    module = FilterModule(replace(fitted, temperature=3.0))
+    assert not module.load_state_dict(stored).missing_keys
+    assert torch.allclose(module(ROWS), FilterModule(fitted)(ROWS), atol=2e-2)
+    with pytest.raises(UnlabelError, match="for other labels"):
+        FilterModule(with_labels(fitted, range(10))).load_state_dict(stored)
+
+
+def without_values(fitted, how):
+    if how == "made there":
+        with torch.device("meta"):
+            return FilterModule(fitted)
+    return FilterModule(fitted).to("meta")
+
+
+@pytest.mark.parametrize("how", ["made there", "moved there"])
+@pytest.mark.parametrize("method", ["osr", "calibrated", "mask"])
+@pytest.mark.parametrize("input", ["probabilities", "logits"])
+def test_without_values_only_the_shapes_are_found(method, input, how):
+    module = without_values(golden_filter(method, input), how)
+    result = module(torch.empty(3, 4, 10, device="meta", dtype=torch.float16))
+    assert (result.device.type, result.shape, result.dtype) == ("meta", (3, 4, 7), torch.float16)
+    with pytest.raises(UnlabelError, match="on the meta device, without values: load its state"):
+        module(ROWS)
+
+
+@pytest.mark.parametrize("how", ["made there", "moved there"])
+@pytest.mark.parametrize("filled", ["assigned", "copied"])
+def test_values_may_come_later(how, filled):
+    fitted = golden_filter("osr", "probabilities")
+    module = without_values(fitted, how)
+    if filled == "copied":
+        module = module.to_empty(device="cpu")
+    state = FilterModule(fitted).state_dict()
+    module.load_state_dict(state, assign=filled == "assigned")
+    assert torch.equal(module(ROWS), FilterModule(fitted)(ROWS))
+    other = FilterModule(with_labels(fitted, range(10))).state_dict()
+    with pytest.raises(UnlabelError, match="for other labels"):
+        without_values(fitted, how).load_state_dict(other, assign=True)
