@@ -92,7 +92,7 @@ def edited_npz(draw):
     members = {"p.npy": npy_of(ROWS), "label.npy": npy_of(np.array(LABELS))}
     if draw(st.booleans()):
         members["classes.npy"] = npy_of(np.array(draw(st.permutations(CLASSES))))
-    name = draw(st.sampled_from(["file.npy", "classes.npy", "allow_pickle.npy", "", "../x.npy"]))
+    name = draw(st.sampled_from(["file.npy", "classes.npy", "allow_pickle.npy", "x", "../x.npy"]))
     if draw(st.booleans()):
         members[draw(st.sampled_from([*members, name]))] = draw(edited_npy())
     content = npz_of(members)
