@@ -507,6 +507,10 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
     assert "has a column 'top_label' already: rename it first" in refusal(
         face.apply, df.withColumnRenamed("day", "top_label"), retired, top_label=True
     )
+    several = fit_filter(ROWS, classes=["cat", "dog", 7], remove=["cat"], method="mask")
+    assert "The labels that remain are of several types" in refusal(
+        face.apply, df, several, columns=["cat", "dog", "fox"], top_label=True
+    )
     assert "set the temperature that LabelRemover(..., calibrate=True) finds" in refusal(
         face.fit, df, remove=["cat"], columns=names, calibrate=True
     )

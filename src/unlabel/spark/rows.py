@@ -245,4 +245,9 @@ def arrow_schema(schema: StructType, source: TableColumns) -> pa.Schema:
 def _spark_type(kind: pa.DataType) -> DataType:
     if pa.types.is_list(kind):
         return ArrayType(SPARK_TYPES[kind.value_type])
+    if kind not in SPARK_TYPES:
+        raise UnlabelError(
+            "The labels that remain are of several types, which no column of Spark can hold: do "
+            "without top_label."
+        )
     return SPARK_TYPES[kind]
