@@ -138,7 +138,9 @@ def _find_wide(
                     or "name the labels with --classes, or the column of lists with --list-column."
                 )
             )
-        guess = f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
+        guess = (
+            f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
+        )
     wide = WideColumns(as_labels(classes, "classes"), guess)
     for name in wide.names:
         if names.count(name) != 1:
@@ -284,3 +286,4 @@ def _is_number(value: object) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
