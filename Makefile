@@ -7,7 +7,10 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 CORE_TESTS := $(patsubst %,tests/test_%.py,artifact calibration files filter labels_and_columns malformed_filters metrics \
 	osr promises public sklearn validation)
 
-.PHONY: demo test test-core check docs bench bench-tables clean
+FUZZ_TARGETS := filters csv npy npz parquet summaries
+SECONDS_EACH := 30
+
+.PHONY: demo test test-core fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -18,6 +21,14 @@ test: $(VENV)/.test
 # The core alone, with nothing installed but what it runs on.
 test-core: .venv-core/.core
 	.venv-core/bin/python -m pytest $(CORE_TESTS)
+
+# Every target for its time; what fails is left in fuzz-failures/, and the others still run.
+fuzz: $(VENV)/.fuzz
+	@failed=0; for target in $(FUZZ_TARGETS); do \
+		echo "Fuzzing $$target ..."; \
+		PYTHONPATH=tests $(BIN)/python -m fuzz $$target -max_total_time=$(SECONDS_EACH) \
+			$(if $(SEED),-seed=$(SEED)) || failed=1; \
+	done; exit $$failed
 
 check: $(VENV)/.check
 	$(BIN)/ruff check .
@@ -37,15 +48,17 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/large_evaluation.py
 
 clean:
-	rm -rf $(VENV) .venv-core demo results docs/_build
+	rm -rf $(VENV) .venv-core demo results fuzz-failures docs/_build
 
 # A stamp a purpose: what is installed already is not installed again.
 $(VENV)/.demo: EXTRA := cli
 $(VENV)/.test: EXTRA := test
+$(VENV)/.fuzz: EXTRA := fuzz
 $(VENV)/.check: EXTRA := check
 $(VENV)/.docs: EXTRA := docs
 $(VENV)/.bench: EXTRA := cli,torch
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.venv
+$(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.bench: \
+		pyproject.toml constraints.txt | $(VENV)/.venv
 	@echo "Installing unlabel[$(EXTRA)] into $(VENV) ..."
 	@$(INSTALL) '.[$(EXTRA)]'
 	@$(if $(TORCHVISION),$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -82,6 +83,37 @@ def test_the_page_tells_how_unsir_falls_apart(by_seed):
         for network in ("resnet18", "allcnn")
     ]
     assert f"A_R {pairs[0]} with ResNet18, {pairs[1]} with AllCNN" in page
+
+
+def test_the_page_tells_what_breaking_ties_would_do():
+    """A_R of linear filtration's normalization as its matrices give it, beside mask's."""
+    over_seeds = defaultdict(list)
+    for cell in stored_cells(reproduced.RESULTS):
+        if cell.forget == BASE:
+            continue
+        arrays = read_result(reproduced.RESULTS, cell).arrays
+        base = read_result(reproduced.RESULTS, cell.base)
+        if base is None or "linear_filtration_normalization" not in arrays:
+            continue
+        labels, logits = base.arrays["labels"], base.arrays["base"].astype(np.float64)
+        retained = np.setdiff1d(np.arange(logits.shape[1]), cell.removed)
+        as_stored = logits @ arrays["linear_filtration_normalization"].T
+        for found, of in zip((logits[:, retained], as_stored), ("mask", "stored"), strict=True):
+            right = retained[found.argmax(axis=1)] == labels
+            accuracy = np.mean([right[labels == label].mean() for label in retained])
+            over_seeds[cell.set, cell.architecture, cell.forget, of].append(accuracy)
+    shown = {at: f"{np.mean(values):.4f}".removeprefix("0") for at, values in over_seeds.items()}
+    changed = {
+        at[:3]: (shown[*at[:3], "stored"], shown[*at[:3], "mask"])
+        for at in shown
+        if shown[*at[:3], "stored"] != shown[*at[:3], "mask"]
+    }
+    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    assert f"{len(changed)} of A_R" in page
+    for forget in ("F1", "F3"):
+        better = " against ".join(changed["cifar100", "mobilenet_v2", forget])
+        assert f"{better} ({forget})" in page
+    assert f"A_R {changed['faces', 'resnet18', 'F1'][0]} against .8828 (F1) on the faces" in page
 
 
 def _three(value):

@@ -311,6 +311,78 @@ def test_fit_on_an_array_of_logits(spark):
     assert_same_numbers(found, fitted.apply(logits), "float32")
 
 
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [
+        ("double", [0, 1, 2]),
+        ("double", ["0", "1", "2"]),
+        ("float", [0.0, 1.0, 2.0]),
+        ("decimal(4, 2)", [0, 1, 2]),
+        ("bigint", ["0", "1", "2"]),
+    ],
+)
+def test_fit_on_labels_as_spark_ml_has_them(spark, kind, classes):
+    rows = np.vstack([ROWS, ROWS[::-1] * 0.5 + 0.5 / 3])
+    labels = np.array([0, 2, 0, 1, 1, 0, 2, 0])
+    df = spark.createDataFrame(array_table(rows, label=labels))
+    df = df.selectExpr("id", "confidences", f"CAST(label AS {kind}) AS label")
+    fitted = face.fit(df, remove=[classes[2], classes[0]], classes=classes)
+    named = [classes[label] for label in labels]
+    assert_same_filter(
+        fitted, fit_filter(rows, named, classes=classes, remove=[classes[2], classes[0]])
+    )
+
+
+def test_fit_on_booleans_and_two_spellings_of_one_label(spark):
+    rows, labels = ROWS[:, :2] / ROWS[:, :2].sum(axis=1, keepdims=True), [True, False, True, False]
+    df = spark.createDataFrame(array_table(rows, label=labels))
+    expected = fit_filter(rows, labels, classes=[False, True], remove=[True])
+    assert_same_filter(face.fit(df, remove=[True], classes=[False, True]), expected)
+    df = spark.createDataFrame(array_table(rows, label=["1.0", "0", "1", "0.0"]))
+    expected = fit_filter(rows, labels, classes=[False, True], remove=[True])
+    assert face.fit(df, remove=[1]).counts == (2,)
+    np.testing.assert_allclose(face.fit(df, remove=[1]).means, expected.means, atol=1e-12)
+
+
+def test_doubles_that_are_no_labels(spark):
+    for value, says in [
+        ("double('nan')", "1 rows have no true label in column 'label': give them one."),
+        ("null", "1 rows have no true label in column 'label': give them one."),
+        ("1.5", "There is no label '1.5' among the 3 labels of the model, and column 'label' has"),
+    ]:
+        df = spark.createDataFrame(array_table(ROWS)).selectExpr(
+            "*", f"double(IF(id = 1, {value}, 0)) AS label"
+        )
+        assert refusal(face.fit, df, remove=[0]).startswith(says)
+    nested = df.withColumnRenamed("label", "other").selectExpr("*", "array(other) AS label")
+    assert "'label' has the type array<double> and true labels are texts, numbers" in refusal(
+        face.fit, nested, remove=[0], columns="confidences"
+    )
+
+
+def test_names_that_differ_in_case_are_names_of_their_own(spark):
+    df = spark.createDataFrame(wide_table(ROWS, ["a", "A", "b.c"], label=["a", "A", "a", "b.c"]))
+    df = df.selectExpr("*", "'no label' AS Label")
+    fitted = face.fit(df, remove=["A"], classes=["a", "A", "b.c"])
+    expected = fit_filter(ROWS, ["a", "A", "a", "b.c"], classes=["a", "A", "b.c"], remove=["A"])
+    assert_same_filter(fitted, expected)
+    table = face.apply(df, fitted).toArrow().sort_by("id")
+    assert table.schema.names == ["id", "label", "a", "b.c", "Label"]
+    assert_same_numbers(np.column_stack([table["a"], table["b.c"]]), expected.apply(ROWS))
+
+
+@pytest.mark.parametrize("input", INPUTS)
+def test_rows_of_a_declared_kind(spark, input):
+    other = next(kind for kind in INPUTS if kind != input)
+    rows = golden_case("osr", other, "float64")[0]
+    fitted = golden_filter("osr", input)
+    df = spark.createDataFrame(array_table(rows))
+    found = rows_of(face.apply(df, fitted, input=other), None)
+    assert_same_numbers(found, golden_filter("osr", other).apply(rows))
+    message = refusal(face.apply(df, fitted).collect)
+    assert f"input='{other}'" in message
+
+
 def test_mask_and_no_removal_run_nothing(spark):
     df = spark.createDataFrame(reference_table().drop(["label"]))
     spark.sparkContext.setJobGroup("mask", "")
@@ -357,8 +429,9 @@ def test_a_bad_row_is_named(row, says):
 def test_probabilities_in_place_of_logits():
     batch = pa.record_batch({"id": range(12), "c": list(np.tile(ROWS, (3, 1)))})
     checked = CheckedRows(ListColumn("c", (0, 1, 2), fixed_size=False), "logits", "id")
-    message = refusal(lambda: list(checked.of(iter([batch]))))
-    assert message.startswith("Partition 0: The rows are probabilities and logits are expected")
+    for rows in (12, 2):  # small tables have few rows in a partition
+        message = refusal(list, checked.of(iter([batch.slice(0, rows)])))
+        assert message.startswith("Partition 0: The rows are probabilities and logits are expect")
     few = list(checked.of(iter([batch.slice(0, 1)])))  # logits may sum to 1, too
     np.testing.assert_array_equal(few[0][1], ROWS[:1])
 
@@ -415,6 +488,16 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
     assert "There are 2 columns and 3 labels" in refusal(
         face.apply, df, retired, columns=["cat", "dog"]
     )
+    for unordered in ({*names}, dict.fromkeys(names), {0: "cat", 1: "dog", 2: "fox"}):
+        assert "has no order: give a list" in refusal(face.apply, df, retired, columns=unordered)
+    assert refusal(face.apply, df, retired, columns=["cat", "fox", "dog"]).startswith(
+        "Column 1 of the confidences is 'fox' and the model's label 1 is 'dog'"
+    )
+    assert "Column 0 of the confidences is 'dog'" in refusal(
+        face.fit, df, remove=["cat"], columns=["dog", "cat", "fox"], classes=names
+    )
+    assert "input='scores' is not known" in refusal(face.apply, df, retired, input="scores")
+    assert "The filter is a str: give an OutputFilter" in refusal(face.apply, df, "f.safetensors")
     assert "has the type string and confidences are an array" in refusal(
         face.apply, df, retired, columns="day"
     )
@@ -423,6 +506,10 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
     )
     assert "has a column 'top_label' already: rename it first" in refusal(
         face.apply, df.withColumnRenamed("day", "top_label"), retired, top_label=True
+    )
+    several = fit_filter(ROWS, classes=["cat", "dog", 7], remove=["cat"], method="mask")
+    assert "The labels that remain are of several types" in refusal(
+        face.apply, df, several, columns=["cat", "dog", "fox"], top_label=True
     )
     assert "set the temperature that LabelRemover(..., calibrate=True) finds" in refusal(
         face.fit, df, remove=["cat"], columns=names, calibrate=True
@@ -437,6 +524,9 @@ def test_vectors_are_refused_with_the_way_out(spark, retired):
     df = spark.createDataFrame([(Vectors.dense(0.6, 0.3, 0.1),)], ["probability"])
     message = refusal(face.apply, df, retired, columns="probability")
     assert "pyspark.ml.functions.vector_to_array turns vectors into arrays" in message
+    assert "name one column per label with columns=[...], or one array column" in refusal(
+        face.apply, df, retired
+    )
 
 
 def test_other_errors_pass_row_errors_unchanged(spark):
@@ -511,6 +601,51 @@ def test_command_line_csv_there_and_back(spark, files, retired):
     kept = pa.parquet.read_table(files / "kept.parquet")
     assert kept["note"].to_pylist() == ['say "hi"', "two\nlines", " blank ", "x"]
     assert_same_numbers(np.column_stack([kept["dog"], kept["fox"]]), retired.apply(ROWS))
+
+
+def test_command_line_rows_of_a_declared_kind(spark, files, retired):
+    pa.parquet.write_table(wide_table(np.log(ROWS), retired.classes_in), files / "logits.parquet")
+    out = files / "kept.parquet"
+    count = spark_files.apply_with_spark(
+        retired,
+        files / "logits.parquet",
+        out,
+        top_label=False,
+        removed_mass=False,
+        only_changed=False,
+        list_column=None,
+        overwrite=False,
+        input="logits",
+    )
+    assert count == 4
+    kept = pa.parquet.read_table(out).sort_by("id")
+    assert_same_numbers(np.column_stack([kept["dog"], kept["fox"]]), retired.apply(ROWS))
+
+
+def test_a_folder_of_csv_files_with_other_headers_is_refused(spark, files):
+    (files / "in.csv").mkdir()
+    (files / "in.csv" / "1.csv").write_text("cat,dog,fox\n.6,.3,.1\n")
+    (files / "in.csv" / "2.csv").write_text("fox,dog,cat\n.6,.3,.1\n")
+    code, _, err = spark_apply(files, "in.csv", "kept.parquet")
+    assert code == 2
+    assert "CSV header does not conform to the schema" in err
+    assert err.count("\n") == 1
+    (files / "in.csv" / "2.csv").write_text("cat,dog,fox\n.1,.8,.1\n")
+    assert spark_apply(files, "in.csv", "kept.parquet")[0] == 0
+    assert pa.parquet.read_table(files / "kept.parquet").num_rows == 2
+
+
+def test_csv_files_in_another_encoding_are_refused(spark, files):
+    (files / "in.csv").write_bytes("note,cat,dog,fox\nna\xefve,.6,.3,.1\n".encode("latin-1"))
+    code, _, err = spark_apply(files, "in.csv", "kept.parquet")
+    assert (code, err) == (
+        2,
+        f"Error: {files / 'in.csv'} is not UTF-8: save it in that encoding.\n",
+    )
+    assert not (files / "kept.parquet").exists()
+    (files / "in.csv").write_text("note,cat,dog,fox\nna\xefve,.6,.3,.1\n", encoding="utf-8")
+    assert spark_apply(files, "in.csv", "kept.parquet")[0] == 0
+    assert pa.parquet.read_table(files / "kept.parquet")["note"].to_pylist() == ["na\xefve"]
 
 
 def test_command_line_mistakes(spark, files, retired, monkeypatch):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from unlabel import metrics
 from unlabel.bench import setups
 from unlabel.bench.cells import BASE
-from unlabel.bench.figures import FLOOR, Gathered, Spread
+from unlabel.bench.figures import FLOOR, NEXT_TO_GRID, SAME_AS_MASK, Gathered, Spread
 from unlabel.bench.paper import COMPONENTS as PAPER_COMPONENTS
 from unlabel.bench.paper import FORGET, Key, paper_figures
 from unlabel.report.comparison import from_chance, high, low
@@ -181,6 +181,12 @@ def precision(gathered: Gathered) -> str:
         note += (
             " Where all test images are judged, rounding the logits to be stored moved "
             f"{', '.join(most)} at the most; Cov_R, a worst case, can hang on one image."
+        )
+    if any(key.method.endswith(SAME_AS_MASK) for key in gathered.spreads):
+        note += (
+            " Linear filtration's naive and normalization variants are mask but for last digits; "
+            f"their logits that lie within {NEXT_TO_GRID:g} of the stored logits' grid are put on "
+            "it, so that they have mask's ties."
         )
     return note
 

@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
         "unlabel.spark needs PySpark: pip install 'unlabel[spark]'.", name=error.name
     ) from error
 
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, require_filter
 from unlabel.spark.fitting import fit_distributed
 from unlabel.spark.rows import find_columns, rewritten
 from unlabel.streaming import Rewriting
@@ -34,6 +34,7 @@ def apply(
     filter: OutputFilter,
     *,
     columns: str | Sequence[str] | None = None,
+    input: InputKind | None = None,
     top_label: bool = False,
     removed_mass: bool = False,
     only_changed: bool = False,
@@ -46,11 +47,13 @@ def apply(
     Parameters
     ----------
     df : DataFrame
-        Confidences in one column a label, or in one array column; any further columns.
+        Confidences in one column per label, or in one array column; any further columns.
     filter : OutputFilter
     columns : str or list of str, optional
         The array column, or the columns in the order of ``filter.classes_in``. By default
         the columns named after the labels or, if there are none, the only array column.
+    input : {"probabilities", "logits"}, optional
+        What the confidences are, by default what the filter was fitted on.
     top_label, removed_mass : bool
         Add the new top label, or what the removed labels held, as a column of that name.
     only_changed : bool
@@ -62,9 +65,11 @@ def apply(
         The same columns without those of removed labels, and with the numbers that
         ``filter.apply`` gives, in the float type of the input.
     """
+    require_filter(filter)
     source = find_columns(df.schema, columns, filter.classes_in)
     # A copy: what the filter has computed for itself need not travel.
-    rewriting = Rewriting(replace(filter), source, source, top_label, removed_mass, only_changed)
+    taking = replace(filter.taking(input))
+    rewriting = Rewriting(taking, source, source, top_label, removed_mass, only_changed)
     return rewritten(df, rewriting)
 
 
@@ -87,7 +92,7 @@ def fit(
     Parameters
     ----------
     df : DataFrame
-        Confidences in one column a label, or in one array column, and true labels.
+        Confidences in one column per label, or in one array column, and true labels.
     remove, keep, method, input
         As `unlabel.LabelRemover` describes them.
     columns : str or list of str, optional
@@ -96,7 +101,8 @@ def fit(
     classes : list of labels, optional
         The labels of the model, by default `columns`, or 0, 1, ... for an array column.
     label_column : str
-        The column of true labels; they are compared with `classes` as texts.
+        The column of true labels. Numbers are labels of that value, doubles as Spark ML
+        has them too; texts are labels that are written so.
     calibrate : bool
         Must be False: a temperature takes many passes over all rows, and a sample does.
 
@@ -138,7 +144,8 @@ def row_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = re.search(r"unlabel\.validation\.UnlabelError: (.+)", str(error))
+        name = re.escape(f"{UnlabelError.__module__}.{UnlabelError.__name__}")
+        said = re.search(f"{name}: (.+)", str(error))
         if said is None:
             raise
         raise UnlabelError(said[1]) from None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,14 @@ from unlabel.filter import OutputFilter
 from unlabel.spark import row_errors
 from unlabel.spark.rows import find_columns, rewritten
 from unlabel.streaming import Rewriting, target_columns
-from unlabel.validation import UnlabelError
+from unlabel.validation import InputKind, UnlabelError
 
 FORMATS = (".parquet", ".csv")
-# Quotes are doubled, cells may hold line breaks and blanks, and a short line is an error.
+# Quotes are doubled, cells may hold line breaks and blanks, and a short line is an error, as is
+# a file of a folder whose header is not the first one's: Spark would go by the first one alone.
 CSV: dict[str, Any] = {
     "header": True,
+    "enforceSchema": False,
     "escape": '"',
     "multiLine": True,
     "mode": "FAILFAST",
@@ -33,6 +37,7 @@ CSV: dict[str, Any] = {
 }
 # What Spark leaves in a folder that it has written to the end.
 COMPLETE = "_SUCCESS"
+BLOCK_BYTES = 1 << 20
 
 
 def apply_with_spark(
@@ -45,6 +50,7 @@ def apply_with_spark(
     only_changed: bool,
     list_column: str | None,
     overwrite: bool,
+    input: InputKind | None = None,
 ) -> int:
     """Write a table with the filter applied to its confidences, and count its rows."""
     for table in (path, out):
@@ -54,11 +60,14 @@ def apply_with_spark(
             )
     if not path.exists():
         raise UnlabelError(f"{path} could not be read: No such file or directory.")
+    if path.suffix == ".csv":
+        _require_utf_8(path)
     with whole_folder(out, overwrite=overwrite) as part, _session() as spark, _told(path):
         df = _read(spark, path)
         source = find_columns(df.schema, list_column, fitted.classes_in)
         target = target_columns(source, out)
-        rewriting = Rewriting(fitted, source, target, top_label, removed_mass, only_changed)
+        taking = fitted.taking(input)
+        rewriting = Rewriting(taking, source, target, top_label, removed_mass, only_changed)
         counted = Observation()
         kept = rewritten(df, rewriting).observe(
             counted, functions.count(functions.lit(1)).alias("rows")
@@ -105,6 +114,7 @@ def _session() -> Iterator[SparkSession]:
     # Without an activated environment the workers would be another Python than this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("unlabel apply").config("spark.log.level", "OFF")
+    builder = builder.config("spark.sql.caseSensitive", "true")  # a and A are two labels
     started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     try:
         yield started
@@ -132,6 +142,19 @@ def _read(spark: SparkSession, path: Path) -> DataFrame:
     if path.suffix == ".csv":
         return spark.read.csv(location, **CSV)
     return spark.read.parquet(location)
+
+
+def _require_utf_8(path: Path) -> None:
+    """Refuse csv files in another encoding, whose letters Spark would replace without a word."""
+    for file in path.rglob("*.csv") if path.is_dir() else [path]:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            with file.open("rb") as content:
+                for block in iter(partial(content.read, BLOCK_BYTES), b""):
+                    decoder.decode(block)
+                decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise UnlabelError(f"{file} is not UTF-8: save it in that encoding.") from error
 
 
 def _write(df: DataFrame, path: Path, suffix: str) -> None:

@@ -5,25 +5,38 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DateType,
+    DoubleType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from unlabel.columns import ListColumn, TableColumns
 from unlabel.filter import OutputFilter
 from unlabel.osr import ROUNDING, away_from, label_statistics
 from unlabel.parts import Float64s
+from unlabel.spark.labels import MOST_SPELLINGS, is_missing, label_positions
 from unlabel.spark.rows import (
     SPARK_TYPES,
     Batches,
     CheckedRows,
     arrow_schema,
+    column_of,
     find_columns,
     map_batches,
     naming_column,
+    numbered,
     require_column,
 )
 from unlabel.validation import (
@@ -41,6 +54,7 @@ from unlabel.validation import (
 
 # The reference rows are spread over tasks of about this many confidences.
 ENTRIES_A_TASK = 1 << 20
+LABEL_TYPES = (StringType, NumericType, BooleanType, DateType)
 SUMS = StructType([StructField("sums", ArrayType(DoubleType()))])
 
 
@@ -77,62 +91,76 @@ def fit_distributed(
     )
     if fitted.removed == removed:
         return fitted
-    count = _count_references(df, label_column, source, names, removed)
-    references = _references(df, label_column, source, input, removed)
+    spellings, count = _find_references(df, label_column, source, names, removed)
+    written = [*chain.from_iterable(spellings.values())]
+    references = _references(df, label_column, source, input, written)
     tasks = math.ceil(count * len(names) / ENTRIES_A_TASK)
     # Sorted, the cache can skip the rows of all labels but the one that is asked for.
     references = references.repartition(tasks).sortWithinPartitions("label").persist()
     try:
         for label in removed:
-            fitted = _with_label_removed(fitted, label, references)
+            rows = references.where(functions.col("label").isin(spellings[label]))
+            fitted = _with_label_removed(fitted, label, rows.select("confidences"))
     finally:
         references.unpersist()
     return fitted
 
 
-def _count_references(
+def _find_references(
     df: DataFrame,
     label_column: str,
     source: TableColumns,
     classes: Sequence[Label],
     removed: Sequence[Label],
-) -> int:
-    """Count the reference rows in a pass over the true labels alone, which are checked."""
-    require_column(df.schema, label_column)
+) -> tuple[dict[Label, list[str]], int]:
+    """Find how Spark writes each removed label, and count the reference rows.
+
+    It takes a pass over the true labels alone, which are checked, all of them.
+    """
+    kind = require_column(df.schema, label_column)
     if label_column in source.names:
         raise UnlabelError(
             f"The column {label_column!r} holds confidences and cannot hold the true labels too: "
             "choose another one with label_column='...'."
         )
-    text = _column(label_column).cast("string")
-    reference = functions.when(text.isin([_text(label) for label in removed]), text)
-    unknown = functions.when(~text.isin([_text(label) for label in classes]), text)
-    found = df.groupBy(reference.alias("label")).agg(
-        functions.count(functions.lit(1)), functions.min(unknown), functions.count_if(text.isNull())
-    )
-    counts = {}
-    for label, count, unknown_label, without in found.collect():
-        if unknown_label is not None:
-            raise no_such_label(
-                unknown_label, classes, f", and column {label_column!r} has it as a true label"
-            )
-        if without:
+    if not isinstance(kind, LABEL_TYPES):
+        raise UnlabelError(
+            f"The column {label_column!r} has the type {kind.simpleString()} and true labels are "
+            "texts, numbers or booleans: choose another one with label_column='...'."
+        )
+    label = column_of(df, label_column)
+    grouped = numbered(df).groupBy(label.cast("string").alias("text"))
+    # With more of them there is one that is not a label of the model.
+    most = MOST_SPELLINGS * len(classes) + 2
+    found = grouped.agg(functions.count(functions.lit(1)), functions.any_value(label)).limit(most)
+    texts, counts, values = (column.combine_chunks() for column in found.toArrow().columns)
+    spellings: dict[Label, list[str]] = {of: [] for of in removed}
+    without = count = 0
+    unknown = []
+    groups = zip(*(of.to_pylist() for of in (texts, counts, values)), strict=True)
+    for (text, rows, value), position in zip(groups, label_positions(values, classes), strict=True):
+        if is_missing(value) and position is None:
+            without += rows
+        elif position is None:
+            unknown.append(text)
+        elif classes[position] in spellings:
+            spellings[classes[position]].append(text)
+            count += rows
+    if unknown:
+        raise no_such_label(
+            min(unknown), classes, f", and column {label_column!r} has it as a true label"
+        )
+    if without:
+        raise UnlabelError(
+            f"{without} rows have no true label in column {label_column!r}: give them one."
+        )
+    for of, written in spellings.items():
+        if not written:
             raise UnlabelError(
-                f"{without} rows have no true label in column {label_column!r}: give them one."
-            )
-        counts[label] = count
-    for label in removed:
-        if _text(label) not in counts:
-            raise UnlabelError(
-                f"The label {label!r} has no reference rows: give the model's outputs on some "
+                f"The label {of!r} has no reference rows: give the model's outputs on some "
                 "inputs whose true label it is, or use method='mask', which needs none."
             )
-    return sum(counts[_text(label)] for label in removed)
-
-
-def _text(label: Label) -> str:
-    """A label as Spark writes it."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
+    return spellings, count
 
 
 def _references(
@@ -140,14 +168,16 @@ def _references(
     label_column: str,
     source: TableColumns,
     input: InputKind,
-    removed: Sequence[Label],
+    spellings: Sequence[str],
 ) -> DataFrame:
     """The validated rows of removed labels: a label and an array of confidences each."""
-    text = _column(label_column).cast("string")
+    text = column_of(df, label_column).cast("string")
     named_by = naming_column(df.schema, [*source.names, label_column])
     named = [*source.names] if named_by is None else [*source.names, named_by]
-    rows = df.where(text.isin([_text(label) for label in removed])).select(
-        *[_column(name) for name in named], text.alias(label_column)
+    rows = (
+        numbered(df)
+        .where(text.isin(spellings))
+        .select(*[column_of(df, name).alias(name) for name in named], text.alias(label_column))
     )
     arrow = arrow_schema(rows.schema, source)
     nothing = source.read(pa.RecordBatch.from_pylist([], schema=arrow), 0)
@@ -168,9 +198,8 @@ def _references(
     return map_batches(rows, check, schema)
 
 
-def _with_label_removed(fitted: OutputFilter, label: Label, references: DataFrame) -> OutputFilter:
+def _with_label_removed(fitted: OutputFilter, label: Label, rows: DataFrame) -> OutputFilter:
     """Fit one more label, in two passes over its rows as the steps so far leave them."""
-    rows = references.where(functions.col("label") == _text(label)).select("confidences")
     there = fitted.retained_columns
     column = int(np.searchsorted(there, fitted.classes_in.index(label)))
 
@@ -233,15 +262,9 @@ def _as_batch(sums: Float64s) -> pa.RecordBatch:
 
 
 def _array_length(df: DataFrame, name: str) -> int:
-    first = df.select(functions.size(_column(name))).first()
+    first = numbered(df).select(functions.size(column_of(df, name))).first()
     if first is None or first[0] is None or first[0] < 1:
         raise UnlabelError(
             f"The first row has no list in column {name!r} to count labels by: give classes=[...]."
         )
     return int(first[0])
-
-
-def _column(name: str) -> Column:
-    """A column by its exact name: a dot in it would be taken for a field of a struct."""
-    quoted = name.replace("`", "``")
-    return functions.col(f"`{quoted}`")

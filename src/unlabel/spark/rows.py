@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -39,8 +39,8 @@ from unlabel.validation import (
 
 Batches = Iterator[pa.RecordBatch]
 
-# Fewer rows of logits than this may sum to 1 by chance, and small batches are common here.
-ENOUGH_TO_TELL = 8
+# A single row of logits may sum to 1 by chance, and batches of one are common here.
+ENOUGH_TO_TELL = 2
 SPARK_TYPES: dict[pa.DataType, DataType] = {
     pa.float32(): FloatType(),
     pa.float64(): DoubleType(),
@@ -61,12 +61,13 @@ def find_columns(
         if not _is_array_of_numbers(kind):
             raise _wrong_type(columns, kind, "an array of float or double")
         return ListColumn(columns, tuple(classes or ()), fixed_size=False)
-    names = as_labels(columns, "columns")
-    if classes is not None and len(names) != len(classes):
+    if isinstance(columns, Set | Mapping):
         raise UnlabelError(
-            f"There are {len(names)} columns and {len(classes)} labels: name one column a label, "
-            "in the order of the model's labels."
+            f"columns={columns!r} has no order: give a list, in the order of the model's labels."
         )
+    names = as_labels(columns, "columns")
+    if classes is not None:
+        _check_names(names, classes)
     for name in names:
         kind = require_column(schema, str(name))
         if not isinstance(kind, NumericType | StringType):
@@ -74,14 +75,31 @@ def find_columns(
     return WideColumns(names)
 
 
+def _check_names(names: Sequence[Label], classes: Sequence[Label]) -> None:
+    """Refuse columns that are not one per label, and one with the name of another label."""
+    if len(names) != len(classes):
+        raise UnlabelError(
+            f"There are {len(names)} columns and {len(classes)} labels: name one column per label, "
+            "in the order of the model's labels."
+        )
+    texts = {str(label) for label in classes}
+    for at, (name, label) in enumerate(zip(names, classes, strict=True)):
+        if str(name) != str(label) and str(name) in texts:
+            raise UnlabelError(
+                f"Column {at} of the confidences is {name!r} and the model's label {at} is "
+                f"{label!r}: give the columns in the order of the model's labels, or rename them."
+            )
+
+
 def _default_columns(schema: StructType, classes: Sequence[Label] | None) -> str | list[str]:
     arrays = [str(field.name) for field in schema if _is_array_of_numbers(field.dataType)]
+    vectors = [field for field in schema if isinstance(field.dataType, UserDefinedType)]
     named = [str(label) for label in classes or () if str(label) in schema.names]
     if not named and len(arrays) == 1:
         return arrays[0]
-    if not named and (arrays or classes is None):
+    if not named and (arrays or vectors or classes is None):
         raise UnlabelError(
-            "The DataFrame does not tell which columns hold the confidences: name one column a "
+            "The DataFrame does not tell which columns hold the confidences: name one column per "
             "label with columns=[...], or one array column with columns='...'."
         )
     return [str(label) for label in classes or ()]
@@ -193,8 +211,21 @@ def map_batches(
     def with_names(batches: Batches) -> Batches:
         return function(batch.rename_columns(names) for batch in batches)
 
-    # mapInArrow looks columns up by name, and takes a dot for a field of a struct.
-    return df.toDF(*map(str, range(len(names)))).mapInArrow(with_names, schema)
+    return numbered(df).mapInArrow(with_names, schema)
+
+
+def numbered(df: DataFrame) -> DataFrame:
+    """The same columns, named by their numbers.
+
+    Spark takes a dot in a name for a field of a struct, and does not tell names apart that
+    differ in case.
+    """
+    return df.toDF(*map(str, range(len(df.columns))))
+
+
+def column_of(df: DataFrame, name: str) -> Column:
+    """A column of `numbered` by its exact name in `df`, which only one has."""
+    return functions.col(str(df.columns.index(name)))
 
 
 def arrow_schema(schema: StructType, source: TableColumns) -> pa.Schema:
@@ -214,4 +245,9 @@ def arrow_schema(schema: StructType, source: TableColumns) -> pa.Schema:
 def _spark_type(kind: pa.DataType) -> DataType:
     if pa.types.is_list(kind):
         return ArrayType(SPARK_TYPES[kind.value_type])
+    if kind not in SPARK_TYPES:
+        raise UnlabelError(
+            "The labels that remain are of several types, which no column of Spark can hold: do "
+            "without top_label."
+        )
     return SPARK_TYPES[kind]

@@ -1,0 +1,1 @@
+"""Edited filter files, tables and summaries: what reads them must stand them."""

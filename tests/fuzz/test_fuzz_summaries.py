@@ -1,0 +1,56 @@
+"""Summaries that were edited: what is read is rendered and shown."""
+
+import io
+import json
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from fuzz.bounded import check_sentence, fuzzed_file
+from fuzz.edits import ANY_JSON, edited_bytes, edited_json
+from unlabel import UnlabelError
+from unlabel.evaluation import try_labels
+from unlabel.report import render
+from unlabel.summary import read_summary, summarise
+from unlabel.terminal import show
+
+CLASSES = ["cat", "dog", "fox", "owl"]
+
+
+def summary_of(retrained):
+    draw = np.random.default_rng(0)
+    labels = np.arange(80) % len(CLASSES)
+    rows = np.exp(draw.normal(size=(80, 4)) + 2 * np.eye(4)[labels])
+    rows /= rows.sum(axis=1, keepdims=True)
+    others = [rows[:, 1:] / rows[:, 1:].sum(axis=1, keepdims=True)] * retrained
+    names = np.array(CLASSES)[labels]
+    trial = try_labels(rows, names, classes=CLASSES, remove=["cat"], retrained=others)
+    return json.loads(json.dumps(summarise(trial)))
+
+
+SUMMARIES = [summary_of(retrained) for retrained in (0, 1, 2)]
+for summary in SUMMARIES:
+    render(summary)  # templates are compiled before the clock runs
+
+
+@st.composite
+def edited_summaries(draw):
+    summary = draw(st.sampled_from(SUMMARIES))
+    if draw(st.booleans()):
+        return json.dumps(draw(edited_json(summary) | ANY_JSON)).encode()
+    return draw(edited_bytes(json.dumps(summary).encode()))
+
+
+@settings(max_examples=60)
+@given(edited_summaries())
+def test_summaries(content):
+    with fuzzed_file("summary.json", content) as path:
+        try:
+            summary = read_summary(path)
+        except UnlabelError as error:
+            check_sentence(error)
+            return
+        render(summary)
+        Console(file=io.StringIO(), width=100).print(show(summary))

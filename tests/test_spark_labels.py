@@ -1,0 +1,73 @@
+"""True labels as Spark's columns hold them, without a Spark."""
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from unlabel import UnlabelError
+from unlabel.columns import true_labels
+
+label_positions = pytest.importorskip("unlabel.spark.labels").label_positions
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "positions"),
+    [
+        ([0.0, 1.0, 1.0, -0.0], [0, 1], [0, 1, 1, 0]),
+        ([0.0, 1.0], ["0", "1"], [0, 1]),
+        ([0.0, 1.0, 1e10], [0.0, 1.0, 1e10], [0, 1, 2]),
+        ([0.5, 0.25, 0.1], [0.1, 0.25, "0.5"], [2, 1, 0]),
+        ([1e10, 1e15, 123456789.0], [10**10, 10**15, "123456789"], [0, 1, 2]),
+        # From here on a double may be a rounded integer, and so another label's.
+        ([2.0**53, 2.0**60, 1e16], [2**53, 2**60, 1e16], [None, None, 2]),
+        (pa.array([0.1, 0.5, 3], pa.float32()), [3, 0.5, 0.1], [2, 1, 0]),
+        (pa.array([2.0**24, 2.0**24 - 1], pa.float32()), [2**24, 2**24 - 1], [None, 1]),
+        ([0, 1, 2**60 + 1, 2**60], [0.0, "1", 2**60 + 1, 2.0**60], [0, 1, 2, 3]),
+        ([2**60 + 1], [2.0**60], [None]),
+        ([Decimal("1.00"), Decimal("2.50")], [1, 2.5], [0, 1]),
+        ([True, False], [False, True], [1, 0]),
+        ([True, False], ["true", "False"], [0, 1]),
+        ([True, False], [0, 1], [None, None]),
+        ([0, 1], [False, True], [None, None]),
+        (["true", "False"], [False, True], [1, 0]),
+        (["2", "2.0", "2.00"], [2, 7], [0, 0, None]),
+        (["2", "2.0"], ["2.0", "2"], [1, 0]),
+        (["1.0E10", "1e3"], ["10000000000", 1000], [None, None]),
+        ([None, ""], ["None", "nan"], [None, None]),
+        ([NAN, 1.0], ["nan", "1"], [None, 1]),
+        (["", "nan"], ["", "nan"], [0, 1]),
+    ],
+)
+def test_what_is_which_label(values, classes, positions):
+    assert label_positions(pa.array(values), classes) == positions
+
+
+@pytest.mark.parametrize(
+    ("values", "classes", "says"),
+    [
+        ([2.0], ["2", "2.0"], "The true label 2 may be each of the labels '2' and '2.0'"),
+        ([True], ["true", "True"], "may be each of the labels 'true' and 'True'"),
+        (["1"], [0, 1, "1"], "The labels 1 and '1' are written alike"),
+    ],
+)
+def test_what_may_be_two_labels_is_refused(values, classes, says):
+    with pytest.raises(UnlabelError, match=says):
+        label_positions(pa.array(values), classes)
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 2], ["0", "1", "2"], ["b", "a", "2.0"], [0.5, 1.5, 7]])
+@pytest.mark.parametrize(
+    "values",
+    [[0, 2, 1], [0.0, 2.0], [0.5, 7.0], ["0", "2.0"], ["a", "b"], ["2.0"], [1.5], ["7"]],
+)
+def test_what_tables_take_is_the_same_label_here(values, classes):
+    batch = pa.record_batch({"label": pa.array(values)})
+    try:
+        expected = true_labels(batch, "label", classes, 0)
+    except UnlabelError:
+        return  # Spark may take more, as doubles are its own way of writing labels
+    np.testing.assert_array_equal(label_positions(batch.column("label"), classes), expected)
