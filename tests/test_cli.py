@@ -1,9 +1,11 @@
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,14 +145,60 @@ OutputFilter.apply_checked = lambda self, rows: (time.sleep(0.5), apply(self, ro
 """
 
 
-def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
     with large_apply(tmp_path, SLOW) as process:
         while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
             time.sleep(0.001)
-        process.send_signal(signal.SIGTERM)
+        for _ in range(2):  # a closed terminal and its shell both say so
+            process.send_signal(number)
         process.communicate()
-    assert process.returncode == 143
+    assert process.returncode == 128 + number
     assert sorted(os.listdir(tmp_path)) == ["f.safetensors", "large.npy"]
+
+
+def test_a_run_that_is_to_outlive_its_terminal_does(tmp_path):
+    ignored = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{SLOW}"  # as nohup
+    with large_apply(tmp_path, ignored) as process:
+        while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGHUP)
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_pipe_is_not_waited_for(reference, tmp_path):
+    unlabel("fit", reference, "--remove", "cat", "--out", tmp_path / "f.safetensors")
+    pipes = [tmp_path / f"pipe.{ending}" for ending in ("csv", "parquet", "npy", "npz", "json")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    fit = ("fit", reference, "--remove", "cat", "--out", tmp_path / "g.safetensors")
+    commands = [
+        *(("fit", pipe, "--remove", "cat", "--out", tmp_path / "g") for pipe in pipes[:4]),
+        ("apply", tmp_path / "f.safetensors", pipes[0], "--out", tmp_path / "out.csv"),
+        ("apply", pipes[0], reference, "--out", tmp_path / "out.npz"),
+        ("inspect", pipes[0]),
+        ("evaluate", reference, "--filter", pipes[0]),
+        ("evaluate", reference, "--remove", "cat", "--retrained", pipes[0]),
+        ("report", pipes[4], "--out", tmp_path / "r.html"),
+        (*fit, "--classes", f"@{pipes[0]}"),
+    ]
+    before = sorted(os.listdir(tmp_path))
+    code = "import json, sys; sys.path.append(sys.argv[1]); from commands import unlabel; "
+    code += "print(json.dumps([unlabel(*of) for of in json.loads(sys.argv[2])]))"
+    run = subprocess.run(  # in a process of its own, which can be ended if it waits
+        [sys.executable, "-c", code, Path(__file__).parent, json.dumps(commands, default=str)],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    for code, _, error in json.loads(run.stdout):
+        assert code == 2
+        assert re.fullmatch(
+            r"Error: .*pipe\.\w+ could not be read: it is not a regular file\.\n", error
+        )
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_killed_run_leaves_nothing_under_the_outputs_name(tmp_path):

@@ -336,7 +336,7 @@ def test_no_malformed_file_leaves_a_file_behind(outcome):
         ("removed-unknown", "There is no label 'cow' among the 4 labels of the model"),
         ("means-nan", "The mean of the removed label 'dog'"),
         ("counts-negative", "is not one count of rows a removed label"),
-        ("folder", "is no regular file"),
+        ("folder", "could not be read: it is not a regular file."),
         ("dangling-link", "could not be read: No such file or directory"),
     ],
 )

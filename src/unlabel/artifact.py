@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from unlabel.files import whole_file
+from unlabel.files import cannot_read, require_file, whole_file
 from unlabel.validation import UnlabelError
 
 if TYPE_CHECKING:
@@ -68,10 +67,8 @@ def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool)
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a filter's file into the arguments of `OutputFilter`."""
-    path = Path(path)
+    path = require_file(path)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
-            raise malformed(path, "it is no regular file")
         with path.open("rb") as file:
             header_bytes = int.from_bytes(file.read(8), "little")
         if header_bytes > MAX_HEADER_BYTES:
@@ -81,7 +78,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
             _check_tensors(path, content, description)
             tensors = {name: content.get_tensor(name) for name in TENSORS}
     except OSError as error:
-        raise UnlabelError(f"{path} could not be read: {error.strerror or error}.") from error
+        raise cannot_read(path, error) from error
     except SafetensorError as error:
         raise malformed(path, str(error)) from error
     return {

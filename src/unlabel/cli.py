@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from unlabel.bench.commands import app as bench
-from unlabel.files import refuse_existing, whole_file
+from unlabel.files import refuse_existing, require_file, whole_file
 from unlabel.filter import OutputFilter
 from unlabel.inspection import describe
 from unlabel.streaming import Progress as Report
@@ -300,7 +300,8 @@ def progress_bar(task: str) -> Iterator[Report]:
 def _class_names(text: str | None) -> list[str] | None:
     if text is None or not text.startswith("@"):
         return text.split(",") if text else None
+    file = require_file(text[1:])
     try:
-        return Path(text[1:]).read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UnlabelError(f"{text[1:]} could not be read as a list of labels: {error}.") from error

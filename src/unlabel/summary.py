@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from unlabel import metrics
 from unlabel.evaluation import AGAIN, RETRAINED, Trial
-from unlabel.files import whole_file
+from unlabel.files import require_file, whole_file
 from unlabel.parts import Floats
 from unlabel.validation import UnlabelError, true_columns
 
@@ -235,8 +234,9 @@ def write_summary(summary: Summary, path: str | os.PathLike[str], *, overwrite: 
 
 def read_summary(path: str | os.PathLike[str]) -> Summary:
     """Read a summary that `write_summary` wrote."""
+    file = require_file(path)
     try:
-        summary = json.loads(Path(path).read_text(encoding="utf-8"))
+        summary = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UnlabelError(f"{path} could not be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
