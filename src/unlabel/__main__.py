@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from io import TextIOWrapper
 from typing import NoReturn
 
 
@@ -13,16 +14,19 @@ def main() -> None:
         from unlabel.cli import app
     except ModuleNotFoundError as error:
         sys.exit(f"The command line needs {error.name}: pip install 'unlabel[cli]'.")
+    from unlabel.printing import printable
     from unlabel.validation import UnlabelError
 
     for name in ("SIGTERM", "SIGHUP"):  # the second is not known everywhere
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
             signal.signal(number, _end)
+    if isinstance(sys.stdout, TextIOWrapper):  # one may not have every letter of the labels
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except UnlabelError as error:
-        print(f"Error: {error}", file=sys.stderr)  # noqa: T201
+        print(f"Error: {printable(str(error))}", file=sys.stderr)  # noqa: T201
         sys.exit(2)
 
 

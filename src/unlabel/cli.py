@@ -15,6 +15,7 @@ from unlabel.bench.commands import app as bench
 from unlabel.files import refuse_existing, require_file, whole_file
 from unlabel.filter import OutputFilter
 from unlabel.inspection import describe
+from unlabel.printing import printable
 from unlabel.streaming import Progress as Report
 from unlabel.streaming import apply_table, fit_table
 from unlabel.validation import InputKind, Method, UnlabelError
@@ -185,7 +186,7 @@ def onnx(
 def inspect(
     filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
 ) -> None:
-    """Show what a filter removes, what it keeps and where the removed labels' mass goes."""
+    """Show what a filter removes, what it keeps and where the removed labels' means go."""
     console.print(describe(OutputFilter.load(filter)))
 
 
@@ -271,12 +272,13 @@ def demo(
     console.print(retire_digits(out))
     console.print("\nResNet18 on CIFAR-10, beside two models really retrained:\n")
     console.print(retire_cifar10(out))
-    _say(f"\nLook at {out / 'report.html'}.")
+    console.print()
+    _say(f"Look at {out / 'report.html'}.")
 
 
 def _say(text: str) -> None:
-    """Print a text as it is, in one line, whatever names of files and labels look like."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    """Print a text in one line, whatever names of files and labels look like."""
+    console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -293,7 +295,7 @@ def progress_bar(task: str) -> Iterator[Report]:
         transient=True,
     )
     with bar:
-        number = bar.add_task(task, total=1.0)
+        number = bar.add_task(printable(task), total=1.0)
         yield lambda part: bar.update(number, completed=part)
 
 
