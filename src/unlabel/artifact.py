@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from unlabel.files import cannot_read, require_file, whole_file
+from unlabel.files import cannot_read, refuse_alike, require_file, whole_file
 from unlabel.validation import UnlabelError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 
 def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Write a filter's file."""
+    refuse_alike(fitted.classes_in)
     description = {
         "protocol": PROTOCOL,
         "classes": fitted.classes_in,
@@ -100,7 +101,7 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
     if without_strings.count("[") + without_strings.count("{") > MAX_BRACKETS:
         raise malformed(path, "its description has too many brackets")
     try:
-        description = json.loads(text, parse_constant=_no_constant)
+        description = json.loads(text, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise malformed(path, "its description is not JSON") from error
     if not isinstance(description, dict):
@@ -121,6 +122,10 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
         if not isinstance(description[name], list):
             raise malformed(path, f"its {name} are not a list")
         description[name] = tuple(description[name])
+        try:
+            refuse_alike(description[name])
+        except UnlabelError as error:
+            raise malformed(path, str(error).rstrip(".")) from error
     return description
 
 
@@ -141,5 +146,6 @@ def malformed(path: str | os.PathLike[str], why: str) -> UnlabelError:
     return UnlabelError(f"{path} is not a filter that unlabel saved: {why}. Fit and save it anew.")
 
 
-def _no_constant(name: str) -> float:
+def no_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which Python's JSON has and JSON has not."""
     raise ValueError(f"{name} is not JSON")
