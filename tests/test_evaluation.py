@@ -107,6 +107,30 @@ def test_halves_are_disjoint_and_fair():
     np.testing.assert_array_equal(again.means, fitted.means)
 
 
+def test_temperatures_are_those_of_the_rows_that_are_not_judged():
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.ones(4), size=400)
+    labels = np.array([rng.choice(4, p=row) for row in rows])
+    sharper = rows[:, :3] ** 2 / (rows[:, :3] ** 2).sum(axis=1, keepdims=True)
+    trial = try_labels(rows, labels, classes=range(4), remove=[3], retrained=[sharper])
+    masked = rows[:, :3] / rows[:, :3].sum(axis=1, keepdims=True)
+    judged = np.isin(np.arange(400), trial.row_numbers)
+    assert judged.sum() == 200
+    kept = labels < 3
+    for name, output in (("mask", masked), ("retrained", sharper)):
+        own, other = (
+            plain.best_temperature(output[half & kept], labels[half & kept])
+            for half in (~judged, judged)
+        )
+        assert abs(own - other) > 0.01  # the rows would tell
+        found = trial.candidates[f"{name}, calibrated"].filter.temperature
+        assert found == pytest.approx(own, rel=1e-6)
+    filtered = trial.candidates["OSR"].filter.apply(rows[~judged & kept])
+    best = plain.best_temperature(filtered, labels[~judged & kept])
+    found = trial.candidates["OSR, calibrated"].filter.temperature
+    assert found == pytest.approx(best, rel=1e-6)
+
+
 def test_too_few_rows_to_calibrate_are_noted():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
     trial = try_labels(rows, np.tile([0, 1, 2], 20), classes=[0, 1, 2], remove=[2])
