@@ -23,7 +23,7 @@ from unlabel.validation import (
 )
 
 NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
-RETRAINED, AGAIN, CALIBRATED = "retrained", "retrained again", ", calibrated"
+BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again", ", calibrated"
 
 
 @dataclass(frozen=True)
