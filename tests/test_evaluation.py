@@ -175,6 +175,30 @@ def test_a_literal_filter_and_rows_of_removed_labels_alone_are_refused():
         summarise(try_filter(fitted, rows[labels == 2], labels[labels == 2]))
 
 
+def test_probabilities_are_not_taken_for_logits():
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
+    labels = np.tile([0, 1, 2], 20)
+    logits, kept = np.log(rows), rows[:, :2] / rows[:, :2].sum(axis=1, keepdims=True)
+    fitted = LabelRemover([2], input="logits").fit(logits, labels).filter_
+    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+        try_filter(fitted, rows, labels)
+    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+        try_filter(fitted, logits, labels, retrained=[kept])
+    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+        try_labels(logits, labels, classes=[0, 1, 2], remove=[2], retrained=[kept], input="logits")
+    try_filter(fitted, logits, labels, retrained=[np.log(kept)])
+
+
+def test_labels_of_a_list_keep_their_types():
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
+    labels = [0, "bee", 2] * 20
+    summary = summarise(try_labels(rows, labels, classes=[0, "bee", 2], remove=["bee"]))
+    assert summary["rows"]["of_removed_labels"] == 10
+    fitted = LabelRemover(["bee"], classes=[0, "bee", 2]).fit(rows, labels).filter_
+    summary = summarise(try_filter(fitted, rows, labels))
+    assert {row["label"] for row in summary["most_changed"]["retained"]} <= {0, 2}
+
+
 def test_more_than_two_retrained_models_are_refused():
     rows = np.full((4, 2), 0.5)
     with pytest.raises(UnlabelError, match="3 retrained models"):
