@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from unlabel.files import cannot_read, refuse_alike, require_file, whole_file
+from unlabel.printing import printable
 from unlabel.validation import UnlabelError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise cannot_read(path, error) from error
     except SafetensorError as error:
-        raise malformed(path, str(error)) from error
+        raise malformed(path, printable(str(error))) from error
     return {
         "classes_in": description["classes"],
         "removed": description["removed"],
