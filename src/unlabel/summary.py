@@ -27,7 +27,7 @@ from unlabel.validation import UnlabelError, true_columns
 Summary = dict[str, Any]
 Progress = Callable[[float], None]
 
-# What a hundred thousand labels take. Read whole, it takes a good gigabyte at the worst.
+# Hundreds of thousands of labels. Read whole, a hostile file of this size takes two gigabytes.
 MAX_BYTES = 64 << 20
 MOST_DESTINATIONS = 8
 MOST_CHANGED = 10
