@@ -232,6 +232,24 @@ def test_a_hundred_thousand_labels_fit_into_a_file(tmp_path):
     assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
 
 
+def test_numbers_are_limited_where_they_do_not_count_from_0(tmp_path):
+    def naming(classes):
+        nothing = np.zeros((0, len(classes)))
+        return OutputFilter(
+            classes_in=tuple(classes), removed=(), means=nothing, shares=nothing, counts=()
+        )
+
+    ids = (10**6 + np.random.default_rng(0).permutation(10**6)[:20_001]).tolist()
+    for classes in (ids[:-1], range(300_000), [*range(300_000, 0, -1)]):
+        naming(classes).save(tmp_path / "filter", overwrite=True)
+        assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
+    with pytest.raises(
+        UnlabelError, match=r"^Over 20,000 labels are numbers, .*: name them by text"
+    ):
+        naming(ids).save(tmp_path / "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["filter"]
+
+
 def test_names_may_hold_any_number_of_brackets(tmp_path):
     classes = [f"[{i}]" for i in range(1100)]
     rows = np.full((1, 1100), 1 / 1100)

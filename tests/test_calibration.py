@@ -106,6 +106,17 @@ def test_rows_that_are_all_wrong_tell_no_temperature():
         fit_temperature(rows, rows.argmin(axis=1))
 
 
+@pytest.mark.parametrize(
+    ("sharpness", "words"), [(90.0, "no more than chance"), (1 / 90, "right in all, or nearly all")]
+)
+def test_a_temperature_beyond_the_bounds_is_refused(sharpness, words):
+    rows, truth = overconfident(200, sharpness)
+    best = plain.best_temperature(rows, truth)
+    assert not COLDEST <= best <= HOTTEST  # a longer search would find it
+    with pytest.raises(UnlabelError, match=f"calibrate found no temperature: .*{words}"):
+        fit_temperature(rows, truth)
+
+
 def test_a_single_label_that_remains_has_no_temperature():
     rows, truth = overconfident(300, 2.0)
     with pytest.raises(UnlabelError, match="calibrate found no temperature"):

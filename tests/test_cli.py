@@ -1,9 +1,11 @@
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,17 +35,65 @@ def test_inspect_tells_what_goes_where(reference, tmp_path):
     unlabel("fit", reference, "--remove", "owl", "--remove", "cat", "--out", out)
     code, text, _ = unlabel("inspect", out)
     assert code == 0
-    assert "2: owl, cat" in text
-    assert "2: dog, fox" in text
+    assert "2: 'owl', 'cat'" in text
+    assert "2: 'dog', 'fox'" in text
     fitted = OutputFilter.load(out)
     assert f"{fitted.destinations()[0].max():.1%}" in text
     assert str(fitted.counts[1]) in text
 
 
-def test_inspect_quotes_what_would_look_like_two_labels(tmp_path):
-    remover = LabelRemover(["cat"], classes=["cat", "owl, great", "fox"], method="mask")
-    remover.fit([[0.2, 0.3, 0.5]]).filter_.save(tmp_path / "f.safetensors")
-    assert "2: 'owl, great', fox" in unlabel("inspect", tmp_path / "f.safetensors")[1]
+def test_inspect_says_that_it_shows_the_output_of_a_mean_and_not_a_mean_of_outputs(tmp_path):
+    rows = [[0.75, 0.25, 0.0], [0.25, 0.375, 0.375]]
+    fitted = LabelRemover([0]).fit(rows, [0, 0]).filter_
+    fitted.save(tmp_path / "f")
+    _, text, _ = unlabel("inspect", tmp_path / "f")
+    of_the_mean = fitted.apply([[0.5, 0.3125, 0.1875]])[0, 0]
+    mean_of_outputs = fitted.apply(rows)[:, 0].mean()
+    assert f"{of_the_mean:.1%}" in text
+    assert f"{mean_of_outputs:.1%}" not in text
+    assert "Where the mean vector of each removed label goes" in text
+    assert "The mean of what its rows become can differ" in text
+
+
+HOSTILE = "cat\x1b[2J\x1b[H\n\u202ekept  0\x9b"
+SHOWN = r"cat\x1b[2J\x1b[H\n\u202ekept  0\x9b"
+
+
+def test_a_label_cannot_forge_what_is_printed(tmp_path):
+    rng = np.random.default_rng(2)
+    rows = rng.dirichlet(np.ones(3), size=400)
+    classes = np.array([HOSTILE, "dog", "fox\u2028"])
+    table = tmp_path / "t.npz"
+    np.savez(table, p=rows, label=classes[rows.argmax(axis=1)], classes=classes)
+    filters = tmp_path / "f.safetensors", tmp_path / "g.safetensors"
+    for path, label in zip(filters, classes[:2], strict=True):
+        LabelRemover([label], classes=classes).fit(rows, classes[rows.argmax(axis=1)]).filter_.save(
+            path
+        )
+    outcomes = [
+        *(unlabel("inspect", path) for path in filters),
+        unlabel("evaluate", table, "--remove", HOSTILE),
+        unlabel("fit", table, "--remove", "cat", "--out", tmp_path / "h"),
+        unlabel("fit", table, "--remove", "dog", "--out", tmp_path / HOSTILE / "h"),
+        unlabel("fit", table, "--remove", "dog", "--out", tmp_path / HOSTILE),
+    ]
+    assert [code for code, *_ in outcomes] == [0, 0, 0, 2, 2, 0]
+    for _, out, error in outcomes:
+        assert SHOWN in re.sub(r"\n\s*", "", out) + error
+        assert not re.search("[^\n -\ud7ff]|[\x7f-\x9f\u2028\u2029\u202e]", out + error)
+        assert error.count("\n") <= 1
+
+
+def test_letters_that_the_terminal_lacks_are_escaped(reference, tmp_path):
+    unlabel("fit", reference, "--remove", "cat", "--out", tmp_path / "f.safetensors")
+    run = subprocess.run(
+        [sys.executable, "-m", "unlabel", "inspect", tmp_path / "f.safetensors"],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"'cat'" in run.stdout
 
 
 def test_inspect_keeps_a_large_filter_short(tmp_path):
@@ -143,14 +193,60 @@ OutputFilter.apply_checked = lambda self, rows: (time.sleep(0.5), apply(self, ro
 """
 
 
-def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
     with large_apply(tmp_path, SLOW) as process:
         while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
             time.sleep(0.001)
-        process.send_signal(signal.SIGTERM)
+        for _ in range(2):  # a closed terminal and its shell both say so
+            process.send_signal(number)
         process.communicate()
-    assert process.returncode == 143
+    assert process.returncode == 128 + number
     assert sorted(os.listdir(tmp_path)) == ["f.safetensors", "large.npy"]
+
+
+def test_a_run_that_is_to_outlive_its_terminal_does(tmp_path):
+    ignored = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{SLOW}"  # as nohup
+    with large_apply(tmp_path, ignored) as process:
+        while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGHUP)
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_pipe_is_not_waited_for(reference, tmp_path):
+    unlabel("fit", reference, "--remove", "cat", "--out", tmp_path / "f.safetensors")
+    pipes = [tmp_path / f"pipe.{ending}" for ending in ("csv", "parquet", "npy", "npz", "json")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    fit = ("fit", reference, "--remove", "cat", "--out", tmp_path / "g.safetensors")
+    commands = [
+        *(("fit", pipe, "--remove", "cat", "--out", tmp_path / "g") for pipe in pipes[:4]),
+        ("apply", tmp_path / "f.safetensors", pipes[0], "--out", tmp_path / "out.csv"),
+        ("apply", pipes[0], reference, "--out", tmp_path / "out.npz"),
+        ("inspect", pipes[0]),
+        ("evaluate", reference, "--filter", pipes[0]),
+        ("evaluate", reference, "--remove", "cat", "--retrained", pipes[0]),
+        ("report", pipes[4], "--out", tmp_path / "r.html"),
+        (*fit, "--classes", f"@{pipes[0]}"),
+    ]
+    before = sorted(os.listdir(tmp_path))
+    code = "import json, sys; sys.path.append(sys.argv[1]); from commands import unlabel; "
+    code += "print(json.dumps([unlabel(*of) for of in json.loads(sys.argv[2])]))"
+    run = subprocess.run(  # in a process of its own, which can be ended if it waits
+        [sys.executable, "-c", code, Path(__file__).parent, json.dumps(commands, default=str)],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    for code, _, error in json.loads(run.stdout):
+        assert code == 2
+        assert re.fullmatch(
+            r"Error: .*pipe\.\w+ could not be read: it is not a regular file\.\n", error
+        )
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_killed_run_leaves_nothing_under_the_outputs_name(tmp_path):

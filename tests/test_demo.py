@@ -28,3 +28,10 @@ def test_the_demo_ends_with_tables_and_a_report(tmp_path):
     removed = ("--remove", "three", "--remove", "eight")
     assert unlabel("fit", tmp_path / "demo" / "reference.csv", *removed, "--out", again)[0] == 0
     assert again.read_bytes() == (tmp_path / "demo" / "retired.safetensors").read_bytes()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, error = unlabel("demo", "--out", tmp_path / "file" / "demo")
+    assert code == 2
+    assert error.endswith("demo could not be written: Not a directory.\n")

@@ -107,6 +107,30 @@ def test_halves_are_disjoint_and_fair():
     np.testing.assert_array_equal(again.means, fitted.means)
 
 
+def test_temperatures_are_those_of_the_rows_that_are_not_judged():
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.ones(4), size=400)
+    labels = np.array([rng.choice(4, p=row) for row in rows])
+    sharper = rows[:, :3] ** 2 / (rows[:, :3] ** 2).sum(axis=1, keepdims=True)
+    trial = try_labels(rows, labels, classes=range(4), remove=[3], retrained=[sharper])
+    masked = rows[:, :3] / rows[:, :3].sum(axis=1, keepdims=True)
+    judged = np.isin(np.arange(400), trial.row_numbers)
+    assert judged.sum() == 200
+    kept = labels < 3
+    for name, output in (("mask", masked), ("retrained", sharper)):
+        own, other = (
+            plain.best_temperature(output[half & kept], labels[half & kept])
+            for half in (~judged, judged)
+        )
+        assert abs(own - other) > 0.01  # the rows would tell
+        found = trial.candidates[f"{name}, calibrated"].filter.temperature
+        assert found == pytest.approx(own, rel=1e-6)
+    filtered = trial.candidates["OSR"].filter.apply(rows[~judged & kept])
+    best = plain.best_temperature(filtered, labels[~judged & kept])
+    found = trial.candidates["OSR, calibrated"].filter.temperature
+    assert found == pytest.approx(best, rel=1e-6)
+
+
 def test_too_few_rows_to_calibrate_are_noted():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
     trial = try_labels(rows, np.tile([0, 1, 2], 20), classes=[0, 1, 2], remove=[2])
@@ -149,6 +173,30 @@ def test_a_literal_filter_and_rows_of_removed_labels_alone_are_refused():
     fitted = LabelRemover([2]).fit(rows, labels).filter_
     with pytest.raises(UnlabelError, match="no rows of labels that remain"):
         summarise(try_filter(fitted, rows[labels == 2], labels[labels == 2]))
+
+
+def test_probabilities_are_not_taken_for_logits():
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
+    labels = np.tile([0, 1, 2], 20)
+    logits, kept = np.log(rows), rows[:, :2] / rows[:, :2].sum(axis=1, keepdims=True)
+    fitted = LabelRemover([2], input="logits").fit(logits, labels).filter_
+    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+        try_filter(fitted, rows, labels)
+    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+        try_filter(fitted, logits, labels, retrained=[kept])
+    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+        try_labels(logits, labels, classes=[0, 1, 2], remove=[2], retrained=[kept], input="logits")
+    try_filter(fitted, logits, labels, retrained=[np.log(kept)])
+
+
+def test_labels_of_a_list_keep_their_types():
+    rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
+    labels = [0, "bee", 2] * 20
+    summary = summarise(try_labels(rows, labels, classes=[0, "bee", 2], remove=["bee"]))
+    assert summary["rows"]["of_removed_labels"] == 10
+    fitted = LabelRemover(["bee"], classes=[0, "bee", 2]).fit(rows, labels).filter_
+    summary = summarise(try_filter(fitted, rows, labels))
+    assert {row["label"] for row in summary["most_changed"]["retained"]} <= {0, 2}
 
 
 def test_more_than_two_retrained_models_are_refused():

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from unlabel.files import whole_file
+from unlabel.files import cannot_read, refuse_alike, require_file, whole_file
+from unlabel.printing import printable
 from unlabel.validation import UnlabelError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 
 def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Write a filter's file."""
+    refuse_alike(fitted.classes_in)
     description = {
         "protocol": PROTOCOL,
         "classes": fitted.classes_in,
@@ -68,10 +69,8 @@ def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool)
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a filter's file into the arguments of `OutputFilter`."""
-    path = Path(path)
+    path = require_file(path)
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
-            raise malformed(path, "it is no regular file")
         with path.open("rb") as file:
             header_bytes = int.from_bytes(file.read(8), "little")
         if header_bytes > MAX_HEADER_BYTES:
@@ -81,9 +80,9 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
             _check_tensors(path, content, description)
             tensors = {name: content.get_tensor(name) for name in TENSORS}
     except OSError as error:
-        raise UnlabelError(f"{path} could not be read: {error.strerror or error}.") from error
+        raise cannot_read(path, error) from error
     except SafetensorError as error:
-        raise malformed(path, str(error)) from error
+        raise malformed(path, printable(str(error))) from error
     return {
         "classes_in": description["classes"],
         "removed": description["removed"],
@@ -103,7 +102,7 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
     if without_strings.count("[") + without_strings.count("{") > MAX_BRACKETS:
         raise malformed(path, "its description has too many brackets")
     try:
-        description = json.loads(text, parse_constant=_no_constant)
+        description = json.loads(text, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise malformed(path, "its description is not JSON") from error
     if not isinstance(description, dict):
@@ -124,6 +123,10 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
         if not isinstance(description[name], list):
             raise malformed(path, f"its {name} are not a list")
         description[name] = tuple(description[name])
+        try:
+            refuse_alike(description[name])
+        except UnlabelError as error:
+            raise malformed(path, str(error).rstrip(".")) from error
     return description
 
 
@@ -144,5 +147,6 @@ def malformed(path: str | os.PathLike[str], why: str) -> UnlabelError:
     return UnlabelError(f"{path} is not a filter that unlabel saved: {why}. Fit and save it anew.")
 
 
-def _no_constant(name: str) -> float:
+def no_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which Python's JSON has and JSON has not."""
     raise ValueError(f"{name} is not JSON")

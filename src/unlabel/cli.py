@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from unlabel.bench.commands import app as bench
-from unlabel.files import refuse_existing, whole_file
+from unlabel.files import refuse_existing, require_file, whole_file
 from unlabel.filter import OutputFilter
 from unlabel.inspection import describe
+from unlabel.printing import printable
 from unlabel.streaming import Progress as Report
 from unlabel.streaming import apply_table, fit_table
 from unlabel.validation import InputKind, Method, UnlabelError
@@ -189,7 +190,7 @@ def onnx(
 def inspect(
     filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
 ) -> None:
-    """Show what a filter removes, what it keeps and where the removed labels' mass goes."""
+    """Show what a filter removes, what it keeps and where the removed labels' means go."""
     console.print(describe(OutputFilter.load(filter)))
 
 
@@ -275,12 +276,13 @@ def demo(
     console.print(retire_digits(out))
     console.print("\nResNet18 on CIFAR-10, beside two models really retrained:\n")
     console.print(retire_cifar10(out))
-    _say(f"\nLook at {out / 'report.html'}.")
+    console.print()
+    _say(f"Look at {out / 'report.html'}.")
 
 
 def _say(text: str) -> None:
-    """Print a text as it is, in one line, whatever names of files and labels look like."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    """Print a text in one line, whatever names of files and labels look like."""
+    console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -297,14 +299,15 @@ def progress_bar(task: str) -> Iterator[Report]:
         transient=True,
     )
     with bar:
-        number = bar.add_task(task, total=1.0)
+        number = bar.add_task(printable(task), total=1.0)
         yield lambda part: bar.update(number, completed=part)
 
 
 def _class_names(text: str | None) -> list[str] | None:
     if text is None or not text.startswith("@"):
         return text.split(",") if text else None
+    file = require_file(text[1:])
     try:
-        return Path(text[1:]).read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UnlabelError(f"{text[1:]} could not be read as a list of labels: {error}.") from error

@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from unlabel.evaluation import without
-from unlabel.files import whole_file
+from unlabel.files import cannot_write, whole_file
 from unlabel.fitting import fit_filter
 from unlabel.metrics import expected_calibration_error, kl_divergence
 from unlabel.parts import Floats
@@ -38,7 +38,7 @@ FORGET_SET = "F2"
 
 def retire_digits(folder: Path) -> Table:
     """Train on handwritten digits, retire two and compare; leave tables and the filter."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     images, digits = load_digits(return_X_y=True)
     images, test_images, labels, test_labels = _halves(images, WORDS[digits], 0.4)
     images, reference_images, labels, reference_labels = _halves(images, labels, 0.5)
@@ -86,7 +86,7 @@ def retire_digits(folder: Path) -> Table:
 
 def retire_cifar10(folder: Path) -> RenderableType:
     """Judge the removal of labels from a real network; leave its tables and a report."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     outputs = load_cifar10()
     removal = outputs.removals[FORGET_SET]
     retained = without(outputs.classes, removal.removed)
@@ -101,6 +101,13 @@ def retire_cifar10(folder: Path) -> RenderableType:
     with whole_file(folder / "report.html", overwrite=True) as part:
         part.write_text(render(summary), encoding="utf-8")
     return show(summary)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
 
 
 def _halves(images: Any, labels: Any, part: float) -> Any:

@@ -19,11 +19,12 @@ from unlabel.validation import (
     UnlabelError,
     as_confidences,
     labels_to_remove,
+    refuse_probabilities,
     true_columns,
 )
 
 NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
-RETRAINED, AGAIN, CALIBRATED = "retrained", "retrained again", ", calibrated"
+BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again", ", calibrated"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def try_labels(
     names = tuple(classes)
     rows = as_confidences(base, input, names)
     columns = true_columns(labels, names, len(rows))
-    truth = np.asarray(labels)
+    truth = _as_array(labels)
     removed = labels_to_remove(names, remove, None)
     keep = without(names, removed)
     fitting, judged = _halves(columns, seed)
@@ -150,7 +151,7 @@ def try_filter(
             "A filter with method='literal' does not give probabilities and cannot be judged: fit "
             "one with method='osr'."
         )
-    rows = as_confidences(base, fitted.input, fitted.classes_in)
+    rows = _confidences(base, fitted.input, fitted.classes_in)
     shown = NAMES[fitted.method]
     filters = {shown: replace(fitted, temperature=1.0)}
     if fitted.temperature != 1:
@@ -167,7 +168,7 @@ def try_filter(
         candidates=candidates,
         shown=shown,
         removed=fitted.removed,
-        labels=np.asarray(labels),
+        labels=_as_array(labels),
         row_numbers=np.arange(len(rows)),
         rows_fitted_on=0,
     )
@@ -191,12 +192,25 @@ def _halves(columns: Columns, seed: int) -> tuple[Columns, Columns]:
     return np.sort(by_label[::2]), np.sort(by_label[1::2])
 
 
+def _confidences(values: Any, input: InputKind, classes: Sequence[Label]) -> Floats:
+    """Rows of confidences; probabilities that were said to be logits are refused."""
+    rows = as_confidences(values, input, classes)
+    if input == "logits":
+        refuse_probabilities(rows)
+    return rows
+
+
+def _as_array(labels: Any) -> npt.NDArray[Any]:
+    """Labels as an array; those of a list keep their types, as in `true_columns`."""
+    return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+
+
 def _retrained(
     outputs: Sequence[Any], keep: Sequence[Label], input: InputKind, n_rows: int
 ) -> list[tuple[str, Floats]]:
     if len(outputs) > 2:
         raise UnlabelError(f"There are {len(outputs)} retrained models: give two at the most.")
-    models = [as_confidences(model, input, keep) for model in outputs]
+    models = [_confidences(model, input, keep) for model in outputs]
     for model in models:
         if len(model) != n_rows:
             raise UnlabelError(

@@ -1,38 +1,77 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files that can be read to their end."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+
 from unlabel.validation import UnlabelError
+
+# So many numbers, whichever they are, are looked up within a second or two.
+MOST_NUMBERS = 20_000
+MOST_ALIKE = 100
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
-    """Give a path beside `path` to write to, and rename it once it is complete.
+    """Give a path beside `path` to write to, and put it in place once it is complete.
 
-    Whatever ends the block early, a full disk included, leaves nothing behind.
+    Whatever ends the block early, a full disk included, leaves nothing behind. Of writers
+    who may not overwrite, one alone succeeds. A symbolic link stays, and the file that it
+    leads to is written.
     """
     target = Path(path)
     refuse_existing(target, overwrite=overwrite)
-    part = _beside(target)
+    real = _behind_links(target)
+    part = _beside(real)
     try:
         part.touch(exist_ok=False)
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        refuse_existing(target, overwrite=overwrite)
-        part.replace(target)
+        if not overwrite and _linked(part, real):
+            part.unlink()  # here and not below, where a signal would cut it short
+        else:
+            refuse_existing(target, overwrite=overwrite)
+            part.replace(real)
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
         with suppress(OSError):  # it may never have been made
             part.unlink()
+
+
+def _behind_links(path: Path) -> Path:
+    """Give the file that a link leads to, and refuse what cannot be written whole."""
+    try:
+        real = Path(os.path.realpath(path, strict=True)) if os.path.islink(path) else path
+    except OSError as error:
+        raise UnlabelError(
+            f"{path} is a link that cannot be followed ({error.strerror}): remove it, or choose "
+            "another name."
+        ) from error
+    if os.path.exists(real) and not os.path.isfile(real):  # a rename would put it out of the way
+        raise UnlabelError(f"{path} could not be written: it is not a regular file.")
+    return real
+
+
+def _linked(part: Path, path: Path) -> bool:
+    """Give a complete file its name: a link, unlike a rename, never takes another's."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        refuse_existing(path, overwrite=False)
+        raise
+    except OSError:  # a file system without links, as on memory cards
+        return False
+    return True
 
 
 @contextmanager
@@ -55,7 +94,7 @@ def _beside(path: Path) -> Path:
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Refuse to write over a file unless told to."""
-    if path.exists() and not overwrite:
+    if os.path.exists(path) and not overwrite:
         raise UnlabelError(
             f"{path} exists already: choose another name, or allow overwriting it "
             "(overwrite=True, --force)."
@@ -65,3 +104,36 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 def cannot_write(path: Path, error: OSError) -> UnlabelError:
     """Say why a file could not be written."""
     return UnlabelError(f"{path} could not be written: {error.strerror or error}.")
+
+
+def require_file(path: str | os.PathLike[str]) -> Path:
+    """Refuse to read what is not a regular file: a pipe would be waited for without end."""
+    path = Path(path)
+    try:
+        regular = stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    if not regular:
+        raise UnlabelError(f"{path} could not be read: it is not a regular file.")
+    return path
+
+
+def cannot_read(path: Path, error: OSError) -> UnlabelError:
+    """Say why a file could not be read."""
+    return UnlabelError(f"{path} could not be read: {error.strerror or error}.")
+
+
+def refuse_alike(labels: Sequence[object]) -> None:
+    """Refuse numbers that may have been made to be slow to look up, hour upon hour.
+
+    Python hashes texts with a secret, but numbers to themselves, and many of them can be made
+    to stand in each other's way. Those from 0 on have places of their own.
+    """
+    hashes = [hash(label) for label in labels if isinstance(label, int | float)]
+    distinct, alike = np.unique(np.array(hashes, dtype=np.int64), return_counts=True)
+    elsewhere = np.count_nonzero((distinct < 0) | (distinct >= len(labels)))
+    if alike.max(initial=0) > MOST_ALIKE or elsewhere * len(hashes) > MOST_NUMBERS**2:
+        raise UnlabelError(
+            f"Over {MOST_NUMBERS:,} labels are numbers, and not those from 0 on, or many of them "
+            "are too much alike to be looked up: name them by texts."
+        )

@@ -1,8 +1,7 @@
-"""A filter in the terminal: what it removes, what it keeps, where the mass goes."""
+"""A filter in the terminal: what it removes, what it keeps, where the means go."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from unlabel.artifact import PROTOCOL
 from unlabel.filter import OutputFilter
-from unlabel.validation import Label
+from unlabel.validation import listing
 
 MOST_LABELS = 20
 DESTINATIONS = 3
@@ -23,8 +22,8 @@ def describe(fitted: OutputFilter) -> RenderableType:
     """Describe a filter."""
     facts = Table.grid(padding=(0, 2))
     for name, value in (
-        ("removed", _listing(fitted.removed)),
-        ("kept", _listing(fitted.classes)),
+        ("removed", f"{len(fitted.removed)}: {listing(fitted.removed, MOST_LABELS)}"),
+        ("kept", f"{len(fitted.classes)}: {listing(fitted.classes, MOST_LABELS)}"),
         ("method", fitted.method),
         ("input", fitted.input),
         ("temperature", f"{fitted.temperature:.4g}" if fitted.temperature != 1 else "1 (none)"),
@@ -44,17 +43,17 @@ def _destinations(fitted: OutputFilter) -> RenderableType:
         chart.add_column(heading, justify="right" if heading == "rows" else "left")
     rows = zip(fitted.removed, fitted.counts, fitted.destinations(), strict=True)
     for label, count, mixture in islice(rows, MOST_LABELS):
-        names = (str(label), f"{count:,}")
+        names = (repr(label), f"{count:,}")
         for column in np.argsort(-mixture, kind="stable")[:DESTINATIONS]:
             bar = "█" * round(BAR_WIDTH * mixture[column])
-            cells = (*names, str(fitted.classes[column]), f"{bar} {mixture[column]:.1%}")
+            cells = (*names, repr(fitted.classes[column]), f"{bar} {mixture[column]:.1%}")
             chart.add_row(*(Text(cell) for cell in cells))
             names = ("", "")
-    return Group(Text("What an average row of each removed label becomes", style="bold"), chart)
-
-
-def _listing(labels: Sequence[Label]) -> str:
-    texts = (str(label) for label in labels[:MOST_LABELS])
-    shown = ", ".join(repr(text) if "," in text else text for text in texts)
-    more = len(labels) - MOST_LABELS
-    return f"{len(labels)}: {shown}" + (f" and {more} more" if more > 0 else "")
+    return Group(
+        Text("Where the mean vector of each removed label goes", style="bold"),
+        chart,
+        Text(
+            "The mean of what its rows become can differ, and takes rows to see: unlabel evaluate "
+            "and report."
+        ),
+    )

@@ -1,7 +1,8 @@
 """The figures of a trial as plain data, the one source of every report.
 
-A summary holds dicts, lists, texts and numbers alone. A figure that does not exist (no
-retrained model, no rows of that kind, infinite coverage) is None.
+A summary holds dicts, lists, texts and numbers alone, as `unlabel.summary_layout` describes.
+A figure that does not exist (no retrained model, no rows of that kind, infinite coverage) is
+None.
 """
 
 from __future__ import annotations
@@ -10,22 +11,24 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unlabel import metrics
-from unlabel.evaluation import AGAIN, RETRAINED, Trial
-from unlabel.files import whole_file
+from unlabel.artifact import no_constant
+from unlabel.evaluation import AGAIN, BASE, RETRAINED, Trial
+from unlabel.files import cannot_read, require_file, whole_file
 from unlabel.parts import Floats
+from unlabel.summary_layout import SUMMARY, check_summary
 from unlabel.validation import UnlabelError, true_columns
 
 Summary = dict[str, Any]
 Progress = Callable[[float], None]
 
-SUMMARY = 1  # the number of this layout
+# Hundreds of thousands of labels. Read whole, a hostile file of this size takes two gigabytes.
+MAX_BYTES = 64 << 20
 MOST_DESTINATIONS = 8
 MOST_CHANGED = 10
 
@@ -35,8 +38,8 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
     judge = _Judge(trial)
     again = trial.candidates.get(AGAIN)
     floor = None if again is None else judge.divergences(again.output())
-    figures: list[Summary] = [{"output": "base model", "temperature": None} | judge.base_figures()]
-    reliability = {"base model": judge.reliability(judge.base, judge.every)}
+    figures: list[Summary] = [{"output": BASE, "temperature": None} | judge.base_figures()]
+    reliability = {BASE: judge.reliability(judge.base, judge.every)}
     details: Summary = {}
     for number, (name, candidate) in enumerate(trial.candidates.items(), start=1):
         output = candidate.output()
@@ -234,19 +237,32 @@ def write_summary(summary: Summary, path: str | os.PathLike[str], *, overwrite: 
 
 
 def read_summary(path: str | os.PathLike[str]) -> Summary:
-    """Read a summary that `write_summary` wrote."""
+    """Read a summary that `write_summary` wrote: what is another thing is refused."""
+    file = require_file(path)
     try:
-        summary = json.loads(Path(path).read_text(encoding="utf-8"))
+        with file.open("rb") as content:
+            text = content.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UnlabelError(f"{path} could not be read: {error.strerror}.") from error
+        raise cannot_read(file, error) from error
+    if len(text) > MAX_BYTES:
+        raise UnlabelError(f"{path} has over {MAX_BYTES >> 20} MiB, more than a summary has.")
+    try:
+        summary: Summary = json.loads(text.decode("utf-8"), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise UnlabelError(
             f"{path} is not JSON: give what unlabel evaluate --json wrote."
         ) from error
     if not isinstance(summary, dict) or summary.get("summary") != SUMMARY:
         raise UnlabelError(
-            f"{path} is no summary of this version: make one with unlabel evaluate --json."
+            f"{path} is not a summary of this version: make one with unlabel evaluate --json."
         )
+    try:
+        check_summary(summary)
+    except UnlabelError as error:
+        raise UnlabelError(
+            f"{path} is not a summary as unlabel evaluate --json wrote it: "
+            f"{str(error).rstrip('.')}. Make it anew."
+        ) from error
     return summary
 
 

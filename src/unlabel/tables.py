@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from unlabel.files import whole_file
+from unlabel.files import require_file, whole_file
 from unlabel.validation import Label, UnlabelError
 
 Write = Callable[[pa.RecordBatch], None]
@@ -63,6 +63,7 @@ def open_table(path: str | os.PathLike[str]) -> Table:
     """Open a table for reading; its format is the file's ending."""
     path = Path(path)
     opener = _format(path, OPENERS)
+    require_file(path)
     with _told(path):
         table: Table = opener(path)
     if not table.schema.names:

@@ -10,8 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from unlabel.printing import printable
 from unlabel.report.comparison import from_chance, high, low
 from unlabel.summary import Summary
+from unlabel.validation import listing
 
 # Heading, where the figure is in a summary, and how bad a value of it is.
 COLUMNS: tuple[tuple[str, tuple[str, ...], Callable[[float], float]], ...] = (
@@ -31,7 +33,7 @@ def show(summary: Summary) -> RenderableType:
     rows = summary["rows"]
     fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
     lead = (
-        f"Removed: {_listing(summary['labels']['removed'])}. Judged on "
+        f"Removed: {listing(summary['labels']['removed'], MOST_LABELS)}. Judged on "
         f"{rows['of_retained_labels']:,} rows of retained and {rows['of_removed_labels']:,} of "
         f"removed labels ({fitted})."
     )
@@ -48,7 +50,8 @@ def show(summary: Summary) -> RenderableType:
             is_best = rated.get(entry["output"]) == best
             cells.append(Text(_short(figure(entry, path)), style="bold" if is_best else ""))
         table.add_row(Text(entry["output"]), *cells)
-    return Group(Text(lead), table, *map(Text, [*_how_to_read(summary), *summary["notes"]]))
+    notes = map(printable, summary["notes"])
+    return Group(Text(lead), table, *map(Text, [*_how_to_read(summary), *notes]))
 
 
 def _how_to_read(summary: Summary) -> Iterator[str]:
@@ -89,9 +92,3 @@ def _rated(summary: Summary, path: tuple[str, ...]) -> dict[str, float]:
         if value is not None and not is_itself:
             rated[entry["output"]] = value
     return rated
-
-
-def _listing(labels: list[Any]) -> str:
-    more = len(labels) - MOST_LABELS
-    shown = ", ".join(str(label) for label in labels[:MOST_LABELS])
-    return f"{shown} and {more} more" if more > 0 else shown

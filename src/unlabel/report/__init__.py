@@ -22,7 +22,7 @@ def render(summary: Summary) -> str:
     Parameters
     ----------
     summary : dict
-        What `unlabel.summary.summarise` gives, or the same read back from JSON.
+        What `unlabel.summary.summarise` gives, or what `unlabel.summary.read_summary` reads.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def gather(summary: Summary) -> Facts:
 
 
 def _mostly_to(summary: Summary) -> list[Label]:
-    """The fewest labels that take over half of the inputs of removed labels, if they are few."""
+    """The fewest labels with over half of the confidence on inputs of removed labels, if few."""
     taken: Counter[Label] = Counter()
     for origin in summary["destinations"]:
         for to in origin["to"]:

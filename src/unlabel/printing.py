@@ -1,0 +1,19 @@
+"""Text that a terminal shows as it is."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    r"""Escape what a terminal would obey or hide, as `repr` does.
+
+    Names of labels and files come from others: a control sequence in one could rewrite the
+    lines around it, and a line break or a change of direction make it look like another.
+
+    Examples
+    --------
+    >>> printable("naïve \x1b[2J\n\u202e")
+    'naïve \\x1b[2J\\n\\u202e'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
