@@ -2,6 +2,7 @@ import json
 import os
 import stat
 import struct
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 from safetensors import safe_open
 
 import plain
+from hostile_numbers import numbers_in_each_others_way
 from unlabel import OutputFilter, UnlabelError, artifact
+from unlabel.evaluation import without
 from unlabel.fitting import fit_filter
+from unlabel.validation import true_columns
 
 GOLDEN = Path(__file__).parent / "golden"
 ROWS = np.random.default_rng(0).dirichlet(np.ones(4), 40)
@@ -232,22 +236,22 @@ def test_a_hundred_thousand_labels_fit_into_a_file(tmp_path):
     assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
 
 
-def test_numbers_are_limited_where_they_do_not_count_from_0(tmp_path):
-    def naming(classes):
-        nothing = np.zeros((0, len(classes)))
-        return OutputFilter(
-            classes_in=tuple(classes), removed=(), means=nothing, shares=nothing, counts=()
-        )
-
-    ids = (10**6 + np.random.default_rng(0).permutation(10**6)[:20_001]).tolist()
-    for classes in (ids[:-1], range(300_000), [*range(300_000, 0, -1)]):
-        naming(classes).save(tmp_path / "filter", overwrite=True)
-        assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
-    with pytest.raises(
-        UnlabelError, match=r"^Over 20,000 labels are numbers, .*: name them by text"
-    ):
-        naming(ids).save(tmp_path / "other")
-    assert [path.name for path in tmp_path.iterdir()] == ["filter"]
+@pytest.mark.parametrize("labels", ["alike", "in-the-way", "floats", "ids"])
+def test_numbers_cannot_be_chosen_so_that_a_filter_is_slow(tmp_path, labels):
+    # The hash of a number is no secret, and that of the first ones is the same for all.
+    classes = {
+        "alike": [k * (2**61 - 1) for k in range(1, 60_000)],
+        "in-the-way": numbers_in_each_others_way(17, 60_000, 27_000),
+        "floats": [k * 2.0**61 for k in range(1, 60_000)],
+        "ids": (10**6 + np.random.default_rng(0).permutation(10**6)[:60_000]).tolist(),
+    }[labels]
+    start = time.process_time()
+    fitted = OutputFilter.mask(classes, classes[-2:])
+    fitted.save(tmp_path / "filter")
+    loaded = OutputFilter.load(tmp_path / "filter")
+    assert without(loaded.classes_in, loaded.removed) == tuple(classes[:-2])
+    assert true_columns(classes[-1:], loaded.classes_in, 1) == len(classes) - 1
+    assert time.process_time() - start < 5  # a dictionary of these numbers takes a minute or more
 
 
 def test_names_may_hold_any_number_of_brackets(tmp_path):

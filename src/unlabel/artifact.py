@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from unlabel.files import cannot_read, refuse_alike, require_file, whole_file
+from unlabel.files import cannot_read, require_file, whole_file
 from unlabel.printing import printable
 from unlabel.validation import UnlabelError
 
@@ -42,7 +42,6 @@ STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 
 def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool) -> None:
     """Write a filter's file."""
-    refuse_alike(fitted.classes_in)
     description = {
         "protocol": PROTOCOL,
         "classes": fitted.classes_in,
@@ -123,10 +122,6 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
         if not isinstance(description[name], list):
             raise malformed(path, f"its {name} are not a list")
         description[name] = tuple(description[name])
-        try:
-            refuse_alike(description[name])
-        except UnlabelError as error:
-            raise malformed(path, str(error).rstrip(".")) from error
     return description
 
 

@@ -18,6 +18,8 @@ from unlabel.validation import (
     Method,
     UnlabelError,
     as_confidences,
+    columns_of,
+    label_key,
     labels_to_remove,
     refuse_probabilities,
     true_columns,
@@ -176,8 +178,8 @@ def try_filter(
 
 def without(labels: Sequence[Label], removed: Sequence[Label]) -> tuple[Label, ...]:
     """The labels that are not among the removed ones."""
-    gone = set(removed)
-    return tuple(label for label in labels if label not in gone)
+    gone = columns_of(removed)
+    return tuple(label for label in labels if label_key(label) not in gone)
 
 
 def unchanged(classes: Sequence[Label], input: InputKind) -> OutputFilter:

@@ -6,17 +6,11 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
-
 from unlabel.validation import UnlabelError
-
-# So many numbers, whichever they are, are looked up within a second or two.
-MOST_NUMBERS = 20_000
-MOST_ALIKE = 100
 
 
 @contextmanager
@@ -121,19 +115,3 @@ def require_file(path: str | os.PathLike[str]) -> Path:
 def cannot_read(path: Path, error: OSError) -> UnlabelError:
     """Say why a file could not be read."""
     return UnlabelError(f"{path} could not be read: {error.strerror or error}.")
-
-
-def refuse_alike(labels: Sequence[object]) -> None:
-    """Refuse numbers that may have been made to be slow to look up, hour upon hour.
-
-    Python hashes texts with a secret, but numbers to themselves, and many of them can be made
-    to stand in each other's way. Those from 0 on have places of their own.
-    """
-    hashes = [hash(label) for label in labels if isinstance(label, int | float)]
-    distinct, alike = np.unique(np.array(hashes, dtype=np.int64), return_counts=True)
-    elsewhere = np.count_nonzero((distinct < 0) | (distinct >= len(labels)))
-    if alike.max(initial=0) > MOST_ALIKE or elsewhere * len(hashes) > MOST_NUMBERS**2:
-        raise UnlabelError(
-            f"Over {MOST_NUMBERS:,} labels are numbers, and not those from 0 on, or many of them "
-            "are too much alike to be looked up: name them by texts."
-        )

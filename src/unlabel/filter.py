@@ -39,6 +39,7 @@ from unlabel.validation import (
     as_rows,
     check_rows,
     choice,
+    known_columns,
     labels_to_remove,
     listing,
 )
@@ -226,8 +227,7 @@ class OutputFilter:
     @cached_property
     def removed_columns(self) -> Columns:
         """The columns of the removed labels, in the order of their removal."""
-        column_of = {label: column for column, label in enumerate(self.classes_in)}
-        return np.array([column_of[label] for label in self.removed], dtype=np.intp)
+        return np.array(known_columns(self.removed, self.classes_in), dtype=np.intp)
 
     @cached_property
     def retained_columns(self) -> Columns:

@@ -23,6 +23,7 @@ from unlabel.validation import (
     as_classes,
     as_confidences,
     choice,
+    known_columns,
     labels_to_remove,
     refuse_probabilities,
     true_columns,
@@ -60,10 +61,9 @@ def fit_filter(
             "row's true label."
         )
     truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
-    column_of = {label: column for column, label in enumerate(names)}
     # Sorted once, as passing over all rows for each label would take long with many labels.
     order = np.argsort(truth, kind="stable")
-    columns = [column_of[label] for label in removed]
+    columns = np.array(known_columns(removed, names), dtype=np.intp).tolist()
     starts, stops = (np.searchsorted(truth[order], columns, side) for side in ("left", "right"))
     references = [rows[order[slice(*ends)]] for ends in zip(starts, stops, strict=True)]
     means, shares = np.zeros((2, len(removed), len(names)))

@@ -21,6 +21,7 @@ from unlabel.validation import (
     as_labels,
     check_column_order,
     column_names,
+    known_columns,
     label_array,
     no_such_label,
     readable,
@@ -71,8 +72,8 @@ def positions(labels: Labels, names: tuple[Label, ...]) -> Columns:
         order = np.argsort(known)
         at = order[np.minimum(np.searchsorted(known, labels, sorter=order), len(known) - 1)]
         return np.where(known[at] == labels, at, -1)
-    position = {name: i for i, name in enumerate(names)}
-    return np.array([position.get(label, -1) for label in labels], dtype=np.intp)
+    columns = known_columns(labels, names)
+    return np.array([-1 if column is None else column for column in columns], dtype=np.intp)
 
 
 def checked_rows(

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from unlabel.calibration import COLDEST, HOTTEST
 from unlabel.evaluation import AGAIN, BASE, CALIBRATED, NAMES, RETRAINED
-from unlabel.files import refuse_alike
 from unlabel.validation import SURROGATES, UnlabelError, as_labels
 
 SUMMARY = 1  # the number of this layout
@@ -172,7 +171,6 @@ def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     yield summary["shown"] in outputs[1:], "the output that it shows is not among its figures"
     yield set(summary["reliability"]) == set(outputs), "its reliability is of other outputs"
     removed, retained = summary["labels"]["removed"], summary["labels"]["retained"]
-    refuse_alike([*removed, *retained])
     as_labels([*removed, *retained], "labels")
     yield bool(retained), "no label remains"
     by_label = [repr(entry["label"]) for entry in summary["by_label"]]

@@ -61,10 +61,29 @@ def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
         for label in labels:
             if not _can_be_label(label):
                 raise UnlabelError(f"{what} holds {label!r}: labels are texts or finite numbers.")
-    if len(set(labels)) < len(labels):
-        twice = Counter(labels).most_common(1)[0][0]
-        raise UnlabelError(f"The label {twice!r} stands twice in {what}: give each label once.")
+    if len(columns_of(labels)) < len(labels):
+        twice = Counter(map(label_key, labels)).most_common(1)[0][0]
+        shown = next(label for label in labels if label_key(label) == twice)
+        raise UnlabelError(f"The label {shown!r} stands twice in {what}: give each label once.")
     return labels
+
+
+def label_key(label: object) -> str:
+    """Give a text that equal labels have in common, to look them up by.
+
+    Python hashes texts with a secret, but numbers to themselves: those of a file could be chosen
+    so that looking them up takes minutes.
+    """
+    if isinstance(label, str):
+        return f"'{label}"
+    if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
+        return f"{int(label):x}"
+    return repr(label)
+
+
+def columns_of(classes: Sequence[Label]) -> dict[str, int]:
+    """Column of each label, by its `label_key`."""
+    return {label_key(label): column for column, label in enumerate(classes)}
 
 
 def as_classes(values: Iterable[Any], what: str = "classes") -> tuple[Label, ...]:
@@ -130,19 +149,32 @@ def labels_to_remove(
         named = as_labels(remove, "remove")  # type: ignore[arg-type]
     else:  # what is kept stays in the model's order, and so may be a set
         named = as_labels(tuple(keep) if isinstance(keep, Set) else keep, "keep")
-    known = dict(zip(classes, classes, strict=True))
-    for label in named:
-        # True equals 1 in Python, yet who gives a boolean mask does not mean the labels 0 and 1.
-        if label not in known or isinstance(known[label], bool) != isinstance(label, bool):
-            raise no_such_label(label, classes)
-    chosen = set(named)
+    columns = known_columns(named, classes)
+    if None in columns:
+        raise no_such_label(named[columns.index(None)], classes)
     if keep is not None:
-        removed = tuple(label for label in classes if label not in chosen)
+        kept = set(columns)
+        removed = tuple(label for column, label in enumerate(classes) if column not in kept)
     else:
-        removed = tuple(known[label] for label in named)
+        removed = tuple(classes[column] for column in columns if column is not None)
     if len(removed) == len(classes):
         raise UnlabelError(f"All {len(classes)} labels would be removed: at least one must remain.")
     return removed
+
+
+def known_columns(labels: Iterable[object], classes: Sequence[Label]) -> list[int | None]:
+    """Column of each label, None where it is not among the classes.
+
+    True equals 1 in Python, yet who gives a boolean mask does not mean the labels 0 and 1.
+    """
+    column_of = columns_of(classes)
+    columns = []
+    for label in labels:
+        column = column_of.get(label_key(label))
+        if column is not None and isinstance(classes[column], bool) != isinstance(label, bool):
+            column = None
+        columns.append(column)
+    return columns
 
 
 def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
@@ -155,7 +187,6 @@ def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
             f"There are {n_rows} rows of confidences and true labels of shape {values.shape}: "
             "give one true label a row."
         )
-    column_of = {label: column for column, label in enumerate(classes)}
     if values.dtype == object:
         try:
             distinct = list(dict.fromkeys(values.tolist()))
@@ -166,13 +197,12 @@ def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
     else:
         names, inverse = np.unique(values, return_inverse=True)
         distinct = names.tolist()
-    for i, label in enumerate(distinct):
-        # As in `labels_to_remove`: True is not the label 1.
-        known = label in column_of
-        if not known or isinstance(classes[column_of[label]], bool) != isinstance(label, bool):
-            row = int(np.argmax(inverse == i))
-            raise no_such_label(label, classes, f", the true label of row {row}")
-    return np.array([column_of[label] for label in distinct], dtype=np.intp)[inverse]
+    columns = known_columns(distinct, classes)
+    if None in columns:
+        at = columns.index(None)
+        row = int(np.argmax(inverse == at))
+        raise no_such_label(distinct[at], classes, f", the true label of row {row}")
+    return np.array(columns, dtype=np.intp)[inverse]
 
 
 def as_confidences(
