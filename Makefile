@@ -35,6 +35,7 @@ bench: $(VENV)/.bench
 bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/large_evaluation.py
+	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
 	rm -rf $(VENV) .venv-core demo results docs/_build

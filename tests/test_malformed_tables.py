@@ -84,7 +84,7 @@ def damaged_deflate():
     file = io.BytesIO()
     np.savez_compressed(file, p=np.random.default_rng(0).dirichlet(np.ones(3), size=50))
     content = bytearray(file.getvalue())
-    content[150:400] = bytes(250)
+    content[150:400] = b"\xff" * 250
     return bytes(content)
 
 
