@@ -188,6 +188,8 @@ def test_two_list_columns_of_one_name_are_refused(fitted, tmp_path):
         (np.array(["false", "true"]), pa.array([True, False, True])),
         (np.array([False, True]), pa.array(["true", "false", "true"])),
         (np.array([0, 1]), pa.array([1.0, 0.0, 1.0])),
+        (np.array([0.0, 1.0]), pa.array([1.0, 0.0, 1.0])),
+        (np.array([1, -1]), pa.array(["-1.0", "1.0", "-1"])),
         (np.array([0, 1]), pa.array(np.array([1, 0, 1], np.float16))),
         (np.array(["no", "yes"]), pa.array(["yes", "no", "yes"]).dictionary_encode()),
         (np.array(["no", "yes"]), pa.array(["yes", "no", "yes"], pa.large_string())),

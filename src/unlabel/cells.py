@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from unlabel.validation import Label, UnlabelError, no_such_label
 
 OTHER_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+WHOLE = re.compile(r"-?[0-9]+(\.0)?")
 SHOWN_LETTERS = 60
 # As Python writes them, and as Arrow and JSON do.
 TRUTH_VALUES = {"True": "true", "False": "false", "true": "True", "false": "False"}
@@ -175,10 +177,9 @@ def true_labels(
 
 def label_position(text: str, of_text: dict[str, int]) -> int | None:
     """The position of the label that a text means, if there is one."""
-    if text.endswith(".0") and text[:-2].isdecimal():  # what pandas makes of 2 by an empty cell
-        other = text[:-2]
-    else:
-        other = TRUTH_VALUES.get(text, text)
+    other = TRUTH_VALUES.get(text, text)
+    if WHOLE.fullmatch(text):  # pandas writes 2 as 2.0 by an empty cell, and Arrow 2.0 as 2
+        other = text.removesuffix(".0") if text.endswith(".0") else f"{text}.0"
     return of_text.get(text, of_text.get(other))
 
 
