@@ -46,6 +46,7 @@ bench: $(VENV)/.bench
 bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/large_evaluation.py
+	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
 	rm -rf $(VENV) .venv-core demo results fuzz-failures docs/_build

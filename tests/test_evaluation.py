@@ -220,6 +220,7 @@ def tables(tmp_path):
         pa.table(columns | {"label": labels[::-1]}), tmp_path / "reversed.parquet"
     )
     pa.parquet.write_table(pa.table(columns).slice(0, 10), tmp_path / "short.parquet")
+    pa.parquet.write_table(pa.table(columns).drop(["fox"]), tmp_path / "without-fox.parquet")
     return tmp_path
 
 
@@ -286,12 +287,70 @@ def test_options_that_contradict_the_filter_are_refused(tables):
     labels = [*map(str, OutputFilter.load(tables / "f.safetensors").classes_in)]
     agreed = ("--input", "probabilities", "--classes", ",".join(labels))
     assert unlabel(*evaluate, *agreed)[0] == 0
-    code, _, error = unlabel(*evaluate, "--input", "logits")
-    assert code == 2
-    assert "takes probabilities, and --input says logits: leave --input out" in error
     code, _, error = unlabel(*evaluate, "--classes", ",".join(reversed(labels)))
     assert code == 2
     assert "--classes has other labels than the filter" in error
+
+
+@pytest.fixture
+def logits(tmp_path):
+    """Tables of logits and of their probabilities, of a model and of one retrained without dog."""
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(300, 4)) * 3
+    names = np.array(["cat", "dog", "fox", "owl"])
+    softmax = np.exp(rows) / np.exp(rows).sum(axis=1, keepdims=True)
+    labels = names[[rng.choice(4, p=row) for row in softmax]]
+    for name, columns in (("base", [0, 1, 2, 3]), ("retrained", [0, 2, 3])):
+        of_labels = rows[:, columns]
+        p = np.exp(of_labels) / np.exp(of_labels).sum(axis=1, keepdims=True)
+        for kind, values in (("logits", of_labels), ("probabilities", p)):
+            path = tmp_path / f"{name}-{kind}.npz"
+            np.savez(path, p=values, classes=names[columns], label=labels)
+    remover = LabelRemover(["dog"], classes=names, input="logits").fit(rows, labels)
+    remover.filter_.save(tmp_path / "f.safetensors")
+    return tmp_path
+
+
+def test_evaluate_refuses_probabilities_for_a_filter_of_logits(logits):
+    of_filter = ("--filter", logits / "f.safetensors")
+    tables = ("base-logits.npz", "retrained-logits.npz")
+    wrong = ("base-probabilities.npz", "retrained-probabilities.npz")
+    for base, retrained in ((wrong[0], tables[1]), (tables[0], wrong[1])):
+        code, _, error = unlabel(
+            "evaluate", logits / base, *of_filter, "--retrained", logits / retrained
+        )
+        assert code == 2
+        assert "-probabilities.npz: The rows are probabilities and logits are expected" in error
+        assert "--input probabilities" in error
+    # Without a filter the option alone says what the tables are.
+    options = ("--remove", "dog", "--input", "logits", "--retrained", logits / wrong[1])
+    code, _, error = unlabel("evaluate", logits / tables[0], *options)
+    assert code == 2
+    assert "retrained-probabilities.npz: The rows are probabilities" in error
+
+
+def test_a_filter_can_be_told_what_the_tables_are(logits):
+    of_filter = ("--filter", logits / "f.safetensors")
+    summaries = []
+    for kind in ("logits", "probabilities"):
+        code, _, error = unlabel(
+            *("evaluate", logits / f"base-{kind}.npz", *of_filter, "--input", kind),
+            *("--retrained", logits / f"retrained-{kind}.npz"),
+            *("--json", logits / f"{kind}.json"),
+        )
+        assert (code, error) == (0, "")
+        summaries.append(json.loads((logits / f"{kind}.json").read_text()))
+        out = logits / f"{kind}-out.npz"
+        apply = ("apply", logits / "f.safetensors", logits / f"base-{kind}.npz", "--out", out)
+        code, _, error = unlabel(*apply, "--input", kind)
+        assert (code, error) == (0, "")
+    for entry, same in zip(*(summary["figures"] for summary in summaries), strict=True):
+        assert entry["log_loss"] == pytest.approx(same["log_loss"], rel=1e-9)
+    with np.load(logits / "logits-out.npz") as of, np.load(logits / "probabilities-out.npz") as p:
+        np.testing.assert_allclose(of["p"], p["p"], atol=1e-12)
+    code, _, error = unlabel(*apply, "--force")  # the filter was fitted on logits
+    assert code == 2
+    assert "The rows are probabilities and logits are expected" in error
 
 
 @pytest.mark.parametrize(
@@ -302,7 +361,8 @@ def test_options_that_contradict_the_filter_are_refused(tables):
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
         (["--remove", "dog", "--retrained", "base.parquet"], "a column 'dog', a removed label"),
         (["--remove", "dog", "--retrained", "short.parquet"], "10: give the same"),
-        (["--remove", "cat", "--retrained", "retrained.parquet"], "'dog'"),
+        (["--remove", "cat", "--retrained", "retrained.parquet"], "'cat', a removed label"),
+        (["--remove", "fox", "--retrained", "without-fox.parquet"], "0 columns 'dog'"),
         (["--remove", "dog", "--label-column", "truth"], "truth"),
     ],
 )

@@ -34,7 +34,7 @@ def csv(text):
 
 def parquet(**columns):
     file = io.BytesIO()
-    pa.parquet.write_table(pa.table(columns), file)
+    pa.parquet.write_table(pa.table(columns), file, compression="none")
     return file.getvalue()
 
 
@@ -69,6 +69,39 @@ def claims_to_unpack_to_4_gigabytes():
     at = content.index(b"PK\x01\x02")
     content[at + 24 : at + 28] = b"\xf0\xff\xff\xff"
     return bytes(content)
+
+
+def npz_with(flags=0, method=0):
+    """An npz file with other flags and another compression of its first array."""
+    content = bytearray(npz(p=np.eye(3), label=np.arange(3)))
+    for at in (content.index(b"PK\x03\x04") + 6, content.index(b"PK\x01\x02") + 8):
+        content[at : at + 2] = flags.to_bytes(2, "little")
+        content[at + 2 : at + 4] = method.to_bytes(2, "little")
+    return bytes(content)
+
+
+def damaged_deflate():
+    file = io.BytesIO()
+    np.savez_compressed(file, p=np.random.default_rng(0).dirichlet(np.ones(3), size=50))
+    content = bytearray(file.getvalue())
+    content[150:400] = b"\xff" * 250
+    return bytes(content)
+
+
+def header_of(text):
+    """An npy file with a header of our own."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(72)
+
+
+def beyond_the_dictionary():
+    """A parquet file with an index that its dictionary does not have."""
+    names = pa.array(["a", "b", "c"] * 10).dictionary_encode()
+    content = parquet(cat=[0.5] * 30, dog=[0.3] * 30, fox=[0.2] * 30, note=names)
+    column = pa.parquet.ParquetFile(io.BytesIO(content)).metadata.row_group(0).column(3)
+    end = column.dictionary_page_offset + column.total_compressed_size
+    damaged = bytearray(content)
+    damaged[end - 2 : end] = b"\xff\xff"  # the indices have two bits, and 3 is one too many
+    return bytes(damaged)
 
 
 THIRD = [1 / 3] * 3
@@ -170,6 +203,39 @@ CORPUS = {
     "negative-shape.npy": (claims_shape((-5, 3)), "could not be read|shape"),
     "truncated.npy": (npy(np.eye(3))[:-40], "could not be read"),
     "no-magic.npy": (bytes(500), "could not be read"),
+    "latin-1-header.csv": ("caf\xe9,dog,fox\n.5,.3,.2\n".encode("latin-1"), "not UTF-8: save"),
+    "not-utf-8.parquet": (
+        GOOD_PARQUET.replace(b"fox", b"f\xffx"),
+        "could not be read",
+    ),
+    "lists-of-lists.parquet": (
+        parquet(p=[[[0.5], [0.5]], [[0.1], [0.9]]], label=["0", "1"]),
+        "lists of list<.*> in column 'p': give lists of numbers",
+    ),
+    "dictionary.parquet": (beyond_the_dictionary(), "could not be read"),
+    "zlib.npz": (damaged_deflate(), "could not be read"),
+    "encrypted.npz": (npz_with(flags=1), "could not be read"),
+    "patched-data.npz": (npz_with(flags=0x20), "could not be read"),
+    "unknown-compression.npz": (npz_with(method=97), "could not be read"),
+    "lzma.npz": (npz_with(method=14), "could not be read"),
+    "not-an-array.npz": (zipped(b"hello", "readme.txt"), "'readme.txt' that is not an array"),
+    "classes-as-objects.npz": (
+        npz(p=np.eye(3), classes=np.array(["a", None, "b"])),
+        "Python objects in 'classes'",
+    ),
+    "classes-of-bytes.npz": (npz(p=np.eye(3), classes=np.array([b"a", b"b", b"c"])), "b'a'"),
+    "complex-column.npz": (npz(p=np.eye(3), z=np.arange(3) * 1j), "could not be read"),
+    "unclosed.npy": (header_of(b"{'descr': '<f8', 'fortran_order': ("), "could not be read"),
+    "no-syntax.npy": (header_of(b"{'descr': 1x, 5 5}"), "could not be read"),
+    "no-descr.npy": (
+        header_of(b"{'descr': 'quite', 'fortran_order': False, 'shape': (3, 3)}\n"),
+        "could not be read",
+    ),
+    "overflow.npy": (
+        header_of(b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, 3)}\n" % 10**30),
+        "could not be read",
+    ),
+    "deep.npy": (header_of(b"(" * 4000), "could not be read"),
     "table.xlsx": (b"PK", "no known ending"),
     "table": (b"", "no known ending"),
 }

@@ -108,6 +108,10 @@ def apply(
     only_changed: Annotated[
         bool, typer.Option("--only-changed", help="Write only rows whose top label changed.")
     ] = False,
+    input: Annotated[
+        InputKind | None,
+        typer.Option(help="What the confidences are, by default what the filter was fitted on."),
+    ] = None,
     list_column: ListColumn = None,
     engine: Annotated[
         Literal["local", "spark"],
@@ -119,7 +123,7 @@ def apply(
 
     Streams batch by batch. Other columns stay as they are, those of removed labels go.
     """
-    fitted = OutputFilter.load(filter)
+    fitted = OutputFilter.load(filter).taking(input)
     if engine == "spark":
         try:
             from unlabel.spark.files import apply_with_spark
@@ -210,7 +214,10 @@ def evaluate(
     ] = None,
     input: Annotated[
         InputKind | None,
-        typer.Option(help="What the confidences are: probabilities, or what the filter takes."),
+        typer.Option(
+            help="What the confidences are, in every table; by default probabilities, or what the "
+            "filter was fitted on."
+        ),
     ] = None,
     label_column: Annotated[str, typer.Option(help="The column of true labels.")] = "label",
     classes: Classes = None,
@@ -308,6 +315,10 @@ def _class_names(text: str | None) -> list[str] | None:
         return text.split(",") if text else None
     file = require_file(text[1:])
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        # Spreadsheets and Notepad put a byte order mark first.
+        lines = file.read_text(encoding="utf-8-sig").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UnlabelError(f"{text[1:]} could not be read as a list of labels: {error}.") from error
+    if not lines:
+        raise UnlabelError(f"{text[1:]} has no labels in it: write one on each line.")
+    return lines.split("\n")

@@ -1,31 +1,40 @@
-"""Where a table keeps its confidences: one column a label, or one column of lists."""
+"""Where a table keeps its confidences: one column per label, or one column of lists."""
 
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unlabel.cells import (
+    as_floats,
+    decimal_columns,
+    label_position,
+    label_texts,
+    numbers_of_another_kind,
+    positions_by_text,
+    zero_columns,
+)
 from unlabel.parts import Floats
 from unlabel.tables import Table, list_column
-from unlabel.validation import Label, UnlabelError, as_classes, listing, no_such_label
-
-OTHER_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+from unlabel.validation import Label, UnlabelError, as_classes, listing
 
 
 @dataclass(frozen=True)
 class WideColumns:
-    """Confidences in one column a label, named after it."""
+    """Confidences in one column per label, named after it."""
 
     classes: tuple[Label, ...]
     guess: str = ""  # what to say of rows that look wrong where the columns were guessed
+
+    def __post_init__(self) -> None:
+        positions_by_text(self.classes)
 
     @property
     def names(self) -> list[str]:
@@ -34,23 +43,24 @@ class WideColumns:
 
     def read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
         """The confidences of a batch as an array."""
-        return np.column_stack(
-            [_floats(batch.column(name), name, first_row) for name in self.names]
-        )
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        return np.column_stack([as_floats(columns[name], name, first_row) for name in self.names])
 
     def columns(self, rows: Floats, classes: Sequence[Label]) -> dict[str, pa.Array]:
         """Columns for an array of confidences over some of the labels."""
-        return {str(label): pa.array(rows[:, i]) for i, label in enumerate(classes)}
+        by_label = np.ascontiguousarray(rows.T)
+        return {str(label): pa.array(by_label[i]) for i, label in enumerate(classes)}
 
 
 @dataclass(frozen=True)
 class ListColumn:
-    """Confidences in one column of lists, an entry a label."""
+    """Confidences in one column of lists, with an entry per label."""
 
     name: str
     classes: tuple[Label, ...]
     fixed_size: bool = True
     guess: str = ""
+    order: tuple[int, ...] | None = None  # where each label stands in the lists, if not in order
 
     @property
     def names(self) -> list[str]:
@@ -61,15 +71,17 @@ class ListColumn:
         """The confidences of a batch as an array."""
         lists = batch.column(self.name)
         lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
-        wrong = lengths != len(self.classes)
+        labels = len(self.classes)
+        wrong = lengths != labels
         if wrong.any():
             at = int(np.argmax(wrong))
             found = f"{lengths[at]} entries" if lengths[at] >= 0 else "no list"
             raise UnlabelError(
                 f"Row {first_row + at} has {found} in column {self.name!r} and there are "
-                f"{len(self.classes)} labels: give one entry a label."
+                f"{labels} labels: give one entry per label."
             )
-        return _floats(lists.flatten(), self.name, first_row).reshape(-1, len(self.classes))
+        rows = as_floats(lists.flatten(), self.name, first_row, labels).reshape(-1, labels)
+        return rows if self.order is None else rows[:, self.order]
 
     def columns(self, rows: Floats, classes: Sequence[Label]) -> dict[str, pa.Array]:
         """Columns for an array of confidences over some of the labels."""
@@ -96,9 +108,8 @@ def find_columns(
     """
     if classes is None:
         classes = table.classes
-    named = classes is not None and all(str(label) in table.schema.names for label in classes)
     lists = [field.name for field in table.schema if _is_list(field.type)]
-    if list_column is None and (named or not lists):
+    if list_column is None and (not lists or _is_wide(table, classes, lists)):
         return _find_wide(table, classes, label_column)
     if list_column is None and len(lists) > 1:
         raise UnlabelError(
@@ -106,16 +117,60 @@ def find_columns(
             "the confidences with --list-column."
         )
     name = lists[0] if list_column is None else list_column
-    if name not in lists:
+    if lists.count(name) != 1 or table.schema.names.count(name) != 1:
         raise UnlabelError(
-            f"{table.path} has no column of lists {name!r}: its columns are "
-            f"{listing(table.schema.names)}."
+            f"{table.path} has {lists.count(name)} columns of lists {name!r} and needs one: its "
+            f"columns are {listing(table.schema.names)}."
+        )
+    kind = table.schema.field(name).type
+    if pa.types.is_nested(kind.value_type):
+        raise UnlabelError(
+            f"{table.path} has lists of {kind.value_type} in column {name!r}: give lists of "
+            "numbers."
         )
     if classes is None:
         lengths = pc.list_value_length(table.head().column(name))
         classes = range(lengths[0].as_py() or 0)
-    fixed_size = pa.types.is_fixed_size_list(table.schema.field(name).type)
-    return ListColumn(name, as_classes(classes), fixed_size)
+    known = as_classes(classes)
+    fixed_size = pa.types.is_fixed_size_list(kind)
+    return ListColumn(name, known, fixed_size, order=_order(table, known))
+
+
+def _is_wide(table: Table, classes: Sequence[Label] | None, lists: list[str]) -> bool:
+    """Whether columns are named after the labels; some of the labels alone tell nothing."""
+    if classes is None:
+        return False
+    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
+    missing = [label for label in classes if str(label) not in kinds]
+    named = [label for label in classes if pa.types.is_floating(kinds.get(str(label), pa.null()))]
+    if missing and named:
+        raise UnlabelError(
+            f"{table.path} has a column of numbers for the label {named[0]!r}, none for "
+            f"{missing[0]!r}, and lists in column {lists[0]!r}: if those hold the confidences, say "
+            "so with --list-column."
+        )
+    return not missing
+
+
+def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
+    """Where the lists of a table that names its labels have each of the `classes`."""
+    if table.classes is None:
+        return None
+    own, wanted = positions_by_text(table.classes), positions_by_text(classes)
+    for label in classes:
+        if str(label) not in own:
+            raise UnlabelError(
+                f"{table.path} names the labels of its columns in 'classes', and {label!r} is not "
+                f"among them: they are {listing(table.classes)}."
+            )
+    for label in table.classes:
+        if str(label) not in wanted:
+            raise UnlabelError(
+                f"{table.path} has a label {label!r} in 'classes' that is not among the "
+                f"{len(classes)} labels {listing(classes)}: give a table of these labels."
+            )
+    order = tuple(own[text] for text in wanted)
+    return None if order == tuple(range(len(order))) else order
 
 
 def _find_wide(
@@ -124,8 +179,8 @@ def _find_wide(
     names, guess = table.schema.names, ""
     if classes is None:
         head = table.head()
-        classes = [name for name in _decimal_columns(head) if name != label_column]
-        if zeros := [name for name in _zero_columns(head) if name != label_column]:
+        classes = [name for name in decimal_columns(head) if name != label_column]
+        if zeros := [name for name in zero_columns(head) if name != label_column]:
             raise UnlabelError(
                 f"{table.path} has 0 in every row of column {zeros[0]!r}, which may be a label or "
                 "not: name the labels with --classes."
@@ -134,45 +189,51 @@ def _find_wide(
             raise UnlabelError(
                 f"{table.path} has no columns of decimal numbers that could be confidences: "
                 + (
-                    _numbers_of_another_kind(head)
+                    numbers_of_another_kind(head)
                     or "name the labels with --classes, or the column of lists with --list-column."
                 )
             )
         guess = f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
     wide = WideColumns(as_classes(classes), guess)
+    times = Counter(names)
     for name in wide.names:
-        if names.count(name) != 1:
+        if times[name] != 1:
             raise UnlabelError(
-                f"{table.path} has {names.count(name)} columns {name!r} and needs one for the "
+                f"{table.path} has {times[name]} columns {name!r} and needs one for the "
                 f"label of that name: its columns are {listing(names)}."
             )
     return wide
 
 
-def true_labels(
-    batch: pa.RecordBatch, name: str, classes: Sequence[Label], first_row: int
-) -> npt.NDArray[np.intp]:
-    """The positions of the true labels of a batch among the labels of the model."""
-    of_text = {str(label): position for position, label in enumerate(classes)}
-    encoded = pc.dictionary_encode(pc.cast(batch.column(name), pa.string()))
-    positions = []
-    for code, text in enumerate(encoded.dictionary.to_pylist()):
-        whole = text.removesuffix(".0")  # what pandas makes of 2 beside an empty cell
-        position = of_text.get(text, of_text.get(whole) if whole.isdecimal() else None)
-        if position is None:
-            row = first_row + pc.index(encoded.indices, code).as_py()
-            if not text:
-                raise _no_true_label(row, name)
-            raise no_such_label(text, classes, f", and row {row} has it as its true label")
-        positions.append(position)
-    if encoded.null_count:
-        row = first_row + pc.index(pc.is_null(encoded.indices), True).as_py()
-        raise _no_true_label(row, name)
-    return np.asarray(np.array(positions, dtype=np.intp)[encoded.indices.to_numpy()])
+def no_label_column(
+    table: Table, name: str, classes: Sequence[Label] | None, list_column: str | None
+) -> UnlabelError:
+    """Say that no one column of true labels is there, and which may be meant."""
+    names = table.schema.names
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    hint = f"the nearest is {near[0]!r}"
+    with suppress(UnlabelError):
+        found = _label_columns(table.head(), find_columns(table, classes, list_column=list_column))
+        if len(found) == 1:
+            hint = f"the one that holds labels is {found[0]!r}"
+    return UnlabelError(
+        f"{table.path} has {names.count(name)} columns {name!r} and needs one: choose it with "
+        f"--label-column; {hint}."
+    )
 
 
-def _no_true_label(row: int, name: str) -> UnlabelError:
-    return UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
+def _label_columns(batch: pa.RecordBatch, columns: TableColumns) -> list[str]:
+    """The names of the columns that hold labels and nothing else."""
+    confidences, of_text = set(columns.names), positions_by_text(columns.classes)
+    found = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name in confidences or pa.types.is_nested(column.type):
+            continue
+        with suppress(UnlabelError):
+            texts = label_texts(column, name).unique().drop_null().to_pylist()
+            if texts and all(label_position(text, of_text) is not None for text in texts):
+                found.append(name)
+    return found
 
 
 def replaced(
@@ -182,15 +243,17 @@ def replaced(
     added: dict[str, pa.Array],
 ) -> pa.RecordBatch:
     """Put new confidences in the place of a batch's own, and further columns at its end."""
-    same_layout = set(confidences) <= set(source.names)
-    first = next(name for name in batch.schema.names if name in source.names)
+    own = set(source.names)
+    same_layout = own.issuperset(confidences)
+    first = next(name for name in batch.schema.names if name in own)
     named: list[tuple[pa.Field, pa.Array]] = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if field.name not in source.names:
+        name = field.name
+        if name not in own:
             named.append((field, column))
-        elif same_layout and field.name in confidences:
-            named.append(_named(field.name, confidences[field.name]))
-        elif not same_layout and field.name == first:
+        elif same_layout and name in confidences:
+            named.append(_named(name, confidences[name]))
+        elif not same_layout and name == first:
             named += [_named(*item) for item in confidences.items()]
     named += [_named(*item) for item in added.items()]
     fields, columns = zip(*named, strict=True)
@@ -202,85 +265,7 @@ def _named(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array]:
     return pa.field(name, column.type), column
 
 
-def require_column(table: Table, name: str, option: str) -> None:
-    """Refuse a table without a column that an option names."""
-    if table.schema.names.count(name) != 1:
-        near = difflib.get_close_matches(name, table.schema.names, n=1, cutoff=0.0)
-        raise UnlabelError(
-            f"{table.path} has {table.schema.names.count(name)} columns {name!r} and needs one: "
-            f"choose it with {option}; the nearest is {near[0]!r}."
-        )
-
-
 def _is_list(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
-
-
-def _decimal_columns(batch: pa.RecordBatch) -> list[str]:
-    return [
-        name
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if pa.types.is_floating(column.type)
-        or (pa.types.is_string(column.type) and _holds_decimals(column))
-    ]
-
-
-def _zero_columns(batch: pa.RecordBatch) -> list[str]:
-    return [
-        name
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if pa.types.is_string(column.type)
-        and len(numbers := _numbers(column)) == len(column)
-        and not numbers.any()
-    ]
-
-
-def _numbers_of_another_kind(batch: pa.RecordBatch) -> str:
-    """What to do about numbers that are written as some spreadsheets write them."""
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_string(column.type):
-            found = pc.match_substring_regex(column, OTHER_NUMBER)
-            if (row := pc.index(found, True).as_py()) >= 0:
-                return (
-                    f"row {row} has {column[row].as_py()!r} in column {name!r}; write such numbers "
-                    "as 0.25."
-                )
-    return ""
-
-
-def _holds_decimals(texts: pa.StringArray) -> bool:
-    """Whether most texts are numbers, and not all of them whole: those would be ids."""
-    numbers = _numbers(texts)
-    return 2 * len(numbers) > len(texts) and bool((numbers != np.floor(numbers)).any())
-
-
-def _numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
-    """The numbers among texts."""
-    of_number = texts.filter(pc.match_substring_regex(texts, NUMBER))
-    return np.asarray(pc.cast(pc.utf8_trim_whitespace(of_number), pa.float64()), np.float64)
-
-
-def _floats(column: pa.Array, name: str, first_row: int) -> npt.NDArray[Any]:
-    """Numbers of a column, NaN where a cell is empty."""
-    kind = column.type if pa.types.is_floating(column.type) else pa.float64()
-    if pa.types.is_string(column.type):
-        column = pc.replace_with_mask(column, pc.equal(column, ""), pa.scalar(None, pa.string()))
-    try:
-        return np.asarray(pc.cast(column, kind).to_numpy(zero_copy_only=False))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        for row, value in enumerate(column.to_pylist()):
-            if not _is_number(value):
-                raise UnlabelError(
-                    f"Row {first_row + row} has {value!r} in column {name!r}: give a number."
-                ) from error
-        raise
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(value or "nan")  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -28,7 +28,7 @@ from unlabel.parts import Floats
 from unlabel.report import render
 from unlabel.samples import load_cifar10
 from unlabel.summary import summarise, write_summary
-from unlabel.tables import write_table
+from unlabel.table_output import write_table
 from unlabel.terminal import show
 
 WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])

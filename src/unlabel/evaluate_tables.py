@@ -13,8 +13,15 @@ import numpy.typing as npt
 from unlabel.evaluation import try_filter, try_labels, without
 from unlabel.filter import OutputFilter
 from unlabel.parts import Floats
-from unlabel.streaming import Progress, open_confidences, read_confidences
+from unlabel.streaming import (
+    Progress,
+    confidence_columns,
+    labels_of,
+    open_confidences,
+    read_confidences,
+)
 from unlabel.summary import Summary, summarise
+from unlabel.tables import open_table
 from unlabel.validation import InputKind, Label, UnlabelError, labels_to_remove
 
 PathLike = str | os.PathLike[str]
@@ -38,7 +45,8 @@ def evaluate_tables(
     names: Sequence[Label] | None = classes
     kind = input or "probabilities"
     if fitted is not None:
-        _refuse_contradiction(fitted, input, classes)
+        _refuse_other_classes(fitted, classes)
+        fitted = fitted.taking(input)
         names, kind = fitted.classes_in, fitted.input
     tasks = 2 + len(retrained)
     table, columns = open_confidences(
@@ -51,11 +59,10 @@ def evaluate_tables(
         label_column=label_column,
         progress=partial(_part_of, progress, 0, tasks),
     )
-    of_text = {str(label): label for label in columns.classes}
     removed = (
         fitted.removed
         if fitted is not None
-        else labels_to_remove(columns.classes, [of_text.get(t, t) for t in remove or ()], None)
+        else labels_to_remove(columns.classes, labels_of(columns.classes, remove), None)
     )
     models = [
         _read_retrained(
@@ -79,13 +86,7 @@ def evaluate_tables(
     return summarise(trial, partial(_part_of, progress, tasks - 1, tasks))
 
 
-def _refuse_contradiction(
-    fitted: OutputFilter, input: InputKind | None, classes: Sequence[str] | None
-) -> None:
-    if input not in (None, fitted.input):
-        raise UnlabelError(
-            f"The filter takes {fitted.input}, and --input says {input}: leave --input out."
-        )
+def _refuse_other_classes(fitted: OutputFilter, classes: Sequence[str] | None) -> None:
     if classes is not None and [*classes] != [*map(str, fitted.classes_in)]:
         raise UnlabelError(
             "--classes has other labels than the filter, or another order: leave --classes out."
@@ -107,19 +108,21 @@ def _read_retrained(
     progress: Progress,
 ) -> Floats:
     """Read a retrained model's table; its true labels, if it has them, must be the base's."""
-    table, columns = open_confidences(path, classes, list_column=list_column)
+    table = open_table(path)
+    names = {*table.schema.names, *map(str, table.classes or ())}
     for label in without(all_classes, classes):
-        if str(label) in table.schema.names:
+        if str(label) in names:
             raise UnlabelError(
                 f"{path} has a column {str(label)!r}, a removed label: give the outputs of a model "
                 "retrained without it."
             )
-    has_labels = label_column in table.schema.names
+    truth = label_column if label_column in table.schema.names else None
+    columns = confidence_columns(table, classes, list_column=list_column, label_column=truth)
     rows, own_labels = read_confidences(
         table,
         columns,
         input=input,
-        label_column=label_column if has_labels else None,
+        label_column=truth,
         label_classes=all_classes,
         progress=progress,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unlabel.cells import positions_by_text, true_labels
 from unlabel.columns import (
     ListColumn,
     TableColumns,
     WideColumns,
     find_columns,
+    no_label_column,
     replaced,
-    require_column,
-    true_labels,
 )
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.parts import Floats
-from unlabel.tables import Table, open_table, write_table
+from unlabel.table_output import plain_labels, write_table
+from unlabel.tables import Table, open_table
 from unlabel.validation import (
     InputKind,
     Label,
@@ -59,12 +62,9 @@ def fit_table(
     table, columns = open_confidences(
         path, classes, list_column=list_column, label_column=label_column if needs_truth else None
     )
-    of_text = {str(label): label for label in columns.classes}
-
-    def labels_of(texts: Sequence[str] | None) -> list[Label] | None:
-        return None if texts is None else [of_text.get(text, text) for text in texts]
-
-    removed = labels_to_remove(columns.classes, labels_of(remove), labels_of(keep))
+    removed = labels_to_remove(
+        columns.classes, labels_of(columns.classes, remove), labels_of(columns.classes, keep)
+    )
     rows, labels = read_confidences(
         table,
         columns,
@@ -84,6 +84,14 @@ def fit_table(
     )
 
 
+def labels_of(classes: Sequence[Label], texts: Sequence[str] | None) -> list[Label] | None:
+    """The labels that texts of the command line mean; what is not a label stays as it is."""
+    if texts is None:
+        return None
+    positions = positions_by_text(classes)
+    return [classes[positions[text]] if text in positions else text for text in texts]
+
+
 def open_confidences(
     path: str | os.PathLike[str],
     classes: Sequence[Label] | None = None,
@@ -93,9 +101,28 @@ def open_confidences(
 ) -> tuple[Table, TableColumns]:
     """Open a table and find its confidences, and its column of true labels if it needs one."""
     table = open_table(path)
-    if label_column is not None:
-        require_column(table, label_column, "--label-column")
-    return table, find_columns(table, classes, list_column=list_column, label_column=label_column)
+    return table, confidence_columns(
+        table, classes, list_column=list_column, label_column=label_column
+    )
+
+
+def confidence_columns(
+    table: Table,
+    classes: Sequence[Label] | None,
+    *,
+    list_column: str | None,
+    label_column: str | None,
+) -> TableColumns:
+    """Find a table's confidences, beside its column of true labels if it needs one."""
+    if label_column is not None and table.schema.names.count(label_column) != 1:
+        raise no_label_column(table, label_column, classes, list_column)
+    columns = find_columns(table, classes, list_column=list_column, label_column=label_column)
+    if label_column in columns.names:
+        raise UnlabelError(
+            f"{table.path} has confidences in the column {label_column!r}, which would hold the "
+            "true labels too: choose another one with --label-column."
+        )
+    return columns
 
 
 def read_confidences(
@@ -113,7 +140,8 @@ def read_confidences(
     True labels are among `label_classes`, by default the labels of the confidences.
     """
     truth_classes = columns.classes if label_classes is None else label_classes
-    wanted = None if only is None else [columns.classes.index(label) for label in only]
+    position = {label: at for at, label in enumerate(columns.classes)}
+    wanted = None if only is None else [position[label] for label in only]
     rows, truth = [], []
     seen: set[int] = set()
     for batch, first_row in batches_of(table, progress):
@@ -131,8 +159,12 @@ def read_confidences(
         raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
     if input == "logits" and columns.guess and not seen <= {*(wanted or ())}:
         _refuse_strangers(table, columns, seen)
+    every_row = np.concatenate(rows)
+    if input == "logits":
+        with told(table, columns):
+            refuse_probabilities(every_row)
     names = label_array(truth_classes)
-    return np.concatenate(rows), names[np.concatenate(truth)] if truth else None
+    return every_row, names[np.concatenate(truth)] if truth else None
 
 
 def _refuse_strangers(table: Table, columns: TableColumns, seen: set[int]) -> None:
@@ -163,24 +195,29 @@ class Rewriting:
         """Rewrite a batch with its validated `rows`, and count those whose top label changed."""
         result = self.fitted.apply_checked(rows)
         added = {}
+        top = result.argmax(axis=1)
         if self.top_label:
-            labels = label_array(self.fitted.classes)
-            added[TOP_LABEL] = pa.array(labels[result.argmax(axis=1)])
+            added[TOP_LABEL] = self._labels.take(pa.array(top))
         if self.removed_mass:
             added[REMOVED_MASS] = pa.array(self.fitted.removed_mass(rows))
         retained = [self.target.classes[column] for column in self.fitted.retained_columns]
         after = replaced(batch, self.source, self.target.columns(result, retained), added)
-        changed = self.fitted.retained_columns[result.argmax(axis=1)] != rows.argmax(axis=1)
+        changed = self.fitted.retained_columns[top] != rows.argmax(axis=1)
         if self.only_changed:
             after = after.filter(pa.array(changed))
         return after, int(changed.sum())
+
+    @cached_property
+    def _labels(self) -> pa.Array:
+        return pa.array(plain_labels(self.fitted.classes))
 
     def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
         """The schema of what comes out; a column that would be there twice is refused."""
         empty = pa.RecordBatch.from_pylist([], schema=schema)
         after = self.of(empty, self.source.read(empty, 0))[0].schema
+        times = Counter(after.names)
         for name in (TOP_LABEL, REMOVED_MASS, *self.target.names):
-            if after.names.count(name) > 1:
+            if times[name] > 1:
                 raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
         return after
 
@@ -263,6 +300,8 @@ def target_columns(source: TableColumns, out: Path) -> TableColumns:
     """How the output holds confidences: as the input does, where its format can."""
     if out.suffix == ".csv":
         return WideColumns(source.classes)
-    if out.suffix in (".npy", ".npz") and not isinstance(source, ListColumn):
+    if out.suffix in (".npy", ".npz"):
+        if isinstance(source, ListColumn):
+            return replace(source, fixed_size=True)
         return ListColumn("confidences", source.classes)
     return source

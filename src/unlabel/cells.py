@@ -1,0 +1,205 @@
+"""Cells of Arrow columns as numbers and as labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unlabel.validation import Label, UnlabelError, no_such_label
+
+OTHER_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+WHOLE = re.compile(r"-?[0-9]+(\.0)?")
+SHOWN_LETTERS = 60
+# As Python writes them, and as Arrow and JSON do.
+TRUTH_VALUES = {"True": "true", "False": "false", "true": "True", "false": "False"}
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """A column without Arrow's ways to store it: no dictionary, and texts of one type."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = pc.cast(column, pa.string())
+    return column
+
+
+# Numbers
+
+
+def as_floats(column: pa.Array, name: str, first_row: int, per_row: int = 1) -> npt.NDArray[Any]:
+    """Numbers of a column, `per_row` of them in each row, and NaN where a cell is empty."""
+    column = plain(column)
+    if pa.types.is_floating(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if not len(column):
+        return np.empty(0)
+    try:
+        return _cast(column)
+    except pa.ArrowException as error:
+        if pa.types.is_string(column.type):
+            column = pc.utf8_trim_whitespace(column)
+            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+        bad = _first_bad(column)
+        if bad is None:
+            return _cast(column)
+        shown = str(column[bad].as_py())[:SHOWN_LETTERS]
+        raise UnlabelError(
+            f"Row {first_row + bad // per_row} has {shown!r} in column {name!r}: give a number."
+        ) from error
+
+
+def _cast(column: pa.Array) -> npt.NDArray[Any]:
+    # Whole numbers of more digits than a float has are rounded, as decimal ones are.
+    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def _first_bad(column: pa.Array) -> int | None:
+    """The first cell that is not a number."""
+    if _is_castable(column):
+        return None
+    start, end = 0, len(column)
+    while end - start > 1:
+        middle = (start + end) // 2
+        if _is_castable(column[start:middle]):
+            start = middle
+        else:
+            end = middle
+    return start
+
+
+def _is_castable(column: pa.Array) -> bool:
+    try:
+        _cast(column)
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def decimal_columns(batch: pa.RecordBatch) -> list[str]:
+    """The names of the columns of decimal numbers, as texts or not."""
+    return [
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if pa.types.is_floating(_kind(column))
+        or pa.types.is_decimal(_kind(column))
+        or (_is_text(column) and _holds_decimals(plain(column)))
+    ]
+
+
+def zero_columns(batch: pa.RecordBatch) -> list[str]:
+    """The names of the columns of texts that are all 0."""
+    return [
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if _is_text(column)
+        and len(numbers := _numbers(plain(column))) == len(column)
+        and not numbers.any()
+    ]
+
+
+def numbers_of_another_kind(batch: pa.RecordBatch) -> str:
+    """What to do about numbers that are written as some spreadsheets write them."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _is_text(column):
+            found = pc.match_substring_regex(plain(column), OTHER_NUMBER)
+            if (row := pc.index(found, True).as_py()) >= 0:
+                return (
+                    f"row {row} has {column[row].as_py()!r} in column {name!r}; write such numbers "
+                    "as 0.25."
+                )
+    return ""
+
+
+def _kind(column: pa.Array) -> pa.DataType:
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
+def _is_text(column: pa.Array) -> bool:
+    kind, of = _kind(column), pa.types
+    return bool(of.is_string(kind) or of.is_large_string(kind) or of.is_string_view(kind))
+
+
+def _holds_decimals(texts: pa.StringArray) -> bool:
+    """Whether most texts are numbers, and not all of them whole: those would be ids."""
+    numbers = _numbers(texts)
+    return 2 * len(numbers) > len(texts) and bool((numbers != np.floor(numbers)).any())
+
+
+def _numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
+    """The numbers among texts."""
+    of_number = texts.filter(pc.match_substring_regex(texts, NUMBER))
+    return np.asarray(pc.cast(pc.utf8_trim_whitespace(of_number), pa.float64()), np.float64)
+
+
+# Labels
+
+
+def positions_by_text(classes: Sequence[Label]) -> dict[str, int]:
+    """The position of each label by its text, which no two labels may share."""
+    found: dict[str, int] = {}
+    for position, label in enumerate(classes):
+        other = found.setdefault(str(label), position)
+        if other != position:
+            raise UnlabelError(
+                f"The labels {classes[other]!r} and {label!r} are the same text, and a table tells "
+                "labels apart by their texts: rename one of them."
+            )
+    return found
+
+
+def true_labels(
+    batch: pa.RecordBatch, name: str, classes: Sequence[Label], first_row: int
+) -> npt.NDArray[np.intp]:
+    """The positions of the true labels of a batch among the labels of the model."""
+    encoded = pc.dictionary_encode(label_texts(batch.column(name), name))
+    of_text = positions_by_text(classes)
+    positions = []
+    for code, text in enumerate(encoded.dictionary.to_pylist()):
+        position = label_position(text, of_text)
+        if position is None:
+            row = first_row + pc.index(encoded.indices, code).as_py()
+            if not text:
+                raise _no_true_label(row, name)
+            raise no_such_label(text, classes, f", and row {row} has it as its true label")
+        positions.append(position)
+    if encoded.null_count:
+        row = first_row + pc.index(pc.is_null(encoded.indices), True).as_py()
+        raise _no_true_label(row, name)
+    return np.asarray(np.array(positions, dtype=np.intp)[encoded.indices.to_numpy()])
+
+
+def label_position(text: str, of_text: dict[str, int]) -> int | None:
+    """The position of the label that a text means, if there is one."""
+    other = TRUTH_VALUES.get(text, text)
+    if WHOLE.fullmatch(text):  # pandas writes 2 as 2.0 by an empty cell, and Arrow 2.0 as 2
+        other = text.removesuffix(".0") if text.endswith(".0") else f"{text}.0"
+    return of_text.get(text, of_text.get(other))
+
+
+def label_texts(column: pa.Array, name: str) -> pa.StringArray:
+    """The texts of a column of labels, with nothing where a cell is empty."""
+    column = plain(column)
+    if pa.types.is_boolean(column.type):
+        return pc.if_else(column, "True", "False")
+    if pa.types.is_float16(column.type):
+        column = pc.cast(column, pa.float32())
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    try:
+        return pc.cast(column, pa.string())
+    except pa.ArrowException as error:
+        raise UnlabelError(
+            f"The column {name!r} has the type {column.type} and true labels are texts or numbers: "
+            "choose another one with --label-column."
+        ) from error
+
+
+def _no_true_label(row: int, name: str) -> UnlabelError:
+    return UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")

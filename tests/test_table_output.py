@@ -1,0 +1,106 @@
+"""What is written to npy and npz: everything that came in, or nothing and a sentence."""
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from commands import unlabel
+from unlabel import LabelRemover
+
+NAMES = ["cat", "dog", "fox"]
+ROWS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125]])
+
+
+@pytest.fixture
+def fitted(tmp_path):
+    remover = LabelRemover(["dog"], classes=NAMES, method="mask").fit(ROWS)
+    remover.filter_.save(tmp_path / "f.safetensors")
+    return remover.filter_
+
+
+def apply(tmp_path, table, out):
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    arguments = (tmp_path / "f.safetensors", tmp_path / "in.parquet", "--out", tmp_path / out)
+    return unlabel("apply", *arguments)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float64()), pa.large_list(pa.float64())])
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_lists_of_variable_size_become_an_array(fitted, tmp_path, kind, suffix):
+    table = pa.table({"p": pa.array(ROWS.tolist(), kind)})
+    code, _, error = apply(tmp_path, table, f"out.{suffix}")
+    assert (code, error) == (0, "")
+    stored = np.load(tmp_path / f"out.{suffix}")
+    result = stored if suffix == "npy" else stored["p"]
+    np.testing.assert_array_equal(result, fitted.apply(ROWS))
+
+
+def test_columns_named_after_numpys_parameters_are_kept(fitted, tmp_path):
+    others = {"file": ["a.png", "b.png"], "allow_pickle": [1, 2], "a/b": [True, False]}
+    table = pa.table(dict(zip(NAMES, ROWS.T, strict=True)) | others)
+    code, _, error = apply(tmp_path, table, "out.npz")
+    assert (code, error) == (0, "")
+    with np.load(tmp_path / "out.npz") as stored:
+        for name, values in others.items():
+            assert stored[name].tolist() == values
+        np.testing.assert_array_equal(stored["confidences"], fitted.apply(ROWS))
+    # What was written can be filtered again.
+    remover = LabelRemover(["fox"], classes=["cat", "fox"], method="mask").fit([[0.5, 0.5]])
+    remover.filter_.save(tmp_path / "again.safetensors")
+    again = (tmp_path / "again.safetensors", tmp_path / "out.npz", "--out", tmp_path / "2.npz")
+    assert unlabel("apply", *again)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "words"),
+    [
+        (["classes"], [["a", "b"]], "'classes' has a name with another meaning"),
+        (["x.npy"], [["a", "b"]], "'x.npy' has a name with another meaning"),
+        (["a\0b"], [["a", "b"]], "has a name with another meaning"),
+        (["note", "note"], [["a", "b"], ["c", "d"]], "2 columns 'note'"),
+        (["words"], [[["a"], ["b", "c"]]], "'words' has the type list"),
+        (["words"], [[{"a": 1}, {"a": 2}]], "'words' has the type struct"),
+        (["bytes"], [[b"\xff", b"b"]], "'bytes' has the type binary"),
+        (
+            ["embedding"],
+            [pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2))],
+            "'confidences' and 'embedding' hold lists",
+        ),
+        (["at"], [pa.array([1, 2], pa.timestamp("s", "Asia/Tokyo"))], "type timestamp"),
+        (["note"], [["a", None]], "'note' has empty cells"),
+    ],
+)
+def test_what_npz_cannot_hold_is_refused(fitted, tmp_path, names, columns, words):
+    table = pa.Table.from_arrays(
+        [*map(pa.array, ROWS.T), *(pa.array(column) for column in columns)], [*NAMES, *names]
+    )
+    code, _, error = apply(tmp_path, table, "out.npz")
+    assert code == 2
+    assert error.count("\n") == 1
+    assert words in error
+    assert sorted(os.listdir(tmp_path)) == ["f.safetensors", "in.parquet"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["a", "b"]).dictionary_encode(),
+        pa.array(["a", "b"], pa.large_string()),
+        pa.array(["a", "b"], pa.string_view()),
+        pa.array([1, 2], pa.int8()),
+        pa.array([True, False]),
+        pa.array([1, 2], pa.timestamp("s")),
+        pa.array([1, 2], pa.date32()),
+        pa.array([1, 2], pa.duration("ms")),
+        pa.array(np.array([0.5, 0.25], np.float16)),
+    ],
+)
+def test_columns_that_an_array_can_hold_keep_their_values(fitted, tmp_path, column):
+    table = pa.table(dict(zip(NAMES, ROWS.T, strict=True)) | {"x": column})
+    code, _, error = apply(tmp_path, table, "out.npz")
+    assert (code, error) == (0, "")
+    with np.load(tmp_path / "out.npz") as stored:
+        assert pa.array(stored["x"]).to_pylist() == column.to_pylist()
