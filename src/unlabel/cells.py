@@ -1,9 +1,7 @@
-"""Cells of Arrow columns as numbers and as labels."""
+"""Cells of Arrow columns as numbers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel.validation import Label, UnlabelError, no_such_label
+from unlabel.validation import UnlabelError
 
 OTHER_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-WHOLE = re.compile(r"-?[0-9]+(\.0)?")
 SHOWN_LETTERS = 60
-# As Python writes them, and as Arrow and JSON do.
-TRUTH_VALUES = {"True": "true", "False": "false", "true": "True", "false": "False"}
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -28,9 +23,6 @@ def plain(column: pa.Array) -> pa.Array:
     if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
         column = pc.cast(column, pa.string())
     return column
-
-
-# Numbers
 
 
 def as_floats(column: pa.Array, name: str, first_row: int, per_row: int = 1) -> npt.NDArray[Any]:
@@ -136,70 +128,3 @@ def _numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
     """The numbers among texts."""
     of_number = texts.filter(pc.match_substring_regex(texts, NUMBER))
     return np.asarray(pc.cast(pc.utf8_trim_whitespace(of_number), pa.float64()), np.float64)
-
-
-# Labels
-
-
-def positions_by_text(classes: Sequence[Label]) -> dict[str, int]:
-    """The position of each label by its text, which no two labels may share."""
-    found: dict[str, int] = {}
-    for position, label in enumerate(classes):
-        other = found.setdefault(str(label), position)
-        if other != position:
-            raise UnlabelError(
-                f"The labels {classes[other]!r} and {label!r} are the same text, and a table tells "
-                "labels apart by their texts: rename one of them."
-            )
-    return found
-
-
-def true_labels(
-    batch: pa.RecordBatch, name: str, classes: Sequence[Label], first_row: int
-) -> npt.NDArray[np.intp]:
-    """The positions of the true labels of a batch among the labels of the model."""
-    encoded = pc.dictionary_encode(label_texts(batch.column(name), name))
-    of_text = positions_by_text(classes)
-    positions = []
-    for code, text in enumerate(encoded.dictionary.to_pylist()):
-        position = label_position(text, of_text)
-        if position is None:
-            row = first_row + pc.index(encoded.indices, code).as_py()
-            if not text:
-                raise _no_true_label(row, name)
-            raise no_such_label(text, classes, f", and row {row} has it as its true label")
-        positions.append(position)
-    if encoded.null_count:
-        row = first_row + pc.index(pc.is_null(encoded.indices), True).as_py()
-        raise _no_true_label(row, name)
-    return np.asarray(np.array(positions, dtype=np.intp)[encoded.indices.to_numpy()])
-
-
-def label_position(text: str, of_text: dict[str, int]) -> int | None:
-    """The position of the label that a text means, if there is one."""
-    other = TRUTH_VALUES.get(text, text)
-    if WHOLE.fullmatch(text):  # pandas writes 2 as 2.0 by an empty cell, and Arrow 2.0 as 2
-        other = text.removesuffix(".0") if text.endswith(".0") else f"{text}.0"
-    return of_text.get(text, of_text.get(other))
-
-
-def label_texts(column: pa.Array, name: str) -> pa.StringArray:
-    """The texts of a column of labels, with nothing where a cell is empty."""
-    column = plain(column)
-    if pa.types.is_boolean(column.type):
-        return pc.if_else(column, "True", "False")
-    if pa.types.is_float16(column.type):
-        column = pc.cast(column, pa.float32())
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    try:
-        return pc.cast(column, pa.string())
-    except pa.ArrowException as error:
-        raise UnlabelError(
-            f"The column {name!r} has the type {column.type} and true labels are texts or numbers: "
-            "choose another one with --label-column."
-        ) from error
-
-
-def _no_true_label(row: int, name: str) -> UnlabelError:
-    return UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")

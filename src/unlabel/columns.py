@@ -15,12 +15,10 @@ import pyarrow.compute as pc
 from unlabel.cells import (
     as_floats,
     decimal_columns,
-    label_position,
-    label_texts,
     numbers_of_another_kind,
-    positions_by_text,
     zero_columns,
 )
+from unlabel.label_cells import label_cells, label_positions, positions_by_text
 from unlabel.parts import Floats
 from unlabel.tables import Table, list_column
 from unlabel.validation import Label, UnlabelError, as_classes, listing
@@ -224,14 +222,13 @@ def no_label_column(
 
 def _label_columns(batch: pa.RecordBatch, columns: TableColumns) -> list[str]:
     """The names of the columns that hold labels and nothing else."""
-    confidences, of_text = set(columns.names), positions_by_text(columns.classes)
-    found = []
+    confidences, found = set(columns.names), []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in confidences or pa.types.is_nested(column.type):
+        if name in confidences:
             continue
         with suppress(UnlabelError):
-            texts = label_texts(column, name).unique().drop_null().to_pylist()
-            if texts and all(label_position(text, of_text) is not None for text in texts):
+            values = label_cells(column, name).unique().drop_null()
+            if len(values) and None not in label_positions(values, columns.classes):
                 found.append(name)
     return found
 

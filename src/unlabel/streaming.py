@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unlabel.cells import positions_by_text, true_labels
 from unlabel.columns import (
     ListColumn,
     TableColumns,
@@ -26,6 +25,7 @@ from unlabel.columns import (
 )
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
+from unlabel.label_cells import positions_by_text, true_labels
 from unlabel.parts import Floats
 from unlabel.table_output import plain_labels, write_table
 from unlabel.tables import Table, open_table

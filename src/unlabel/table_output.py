@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from unlabel.cells import positions_by_text
 from unlabel.files import whole_file
+from unlabel.label_cells import positions_by_text
 from unlabel.tables import by_ending
 from unlabel.validation import Label, UnlabelError, label_array
 

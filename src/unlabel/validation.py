@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -56,16 +56,29 @@ def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
     if not isinstance(values, Collection) or getattr(values, "ndim", 1) == 0:
         raise UnlabelError(f"{what}={values!r} is no list of labels: give a list.")
     labels = tuple(values)
-    if set(map(type, labels)) - {int}:  # a hundred thousand numbers are seen through at once
+    if set(map(type, labels)) - {int}:
         labels = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
         for label in labels:
             if not _can_be_label(label):
                 raise UnlabelError(f"{what} holds {label!r}: labels are texts or finite numbers.")
-    if len(columns_of(labels)) < len(labels):
-        twice = Counter(map(label_key, labels)).most_common(1)[0][0]
-        shown = next(label for label in labels if label_key(label) == twice)
-        raise UnlabelError(f"The label {shown!r} stands twice in {what}: give each label once.")
+    for twice in _repeated(labels):
+        raise UnlabelError(f"The label {twice!r} stands twice in {what}: give each label once.")
     return labels
+
+
+def _repeated(labels: tuple[Label, ...]) -> Iterator[Label]:
+    """Labels that stand there before."""
+    if set(map(type, labels)) == {int}:  # a hundred thousand numbers are seen through at once
+        with suppress(OverflowError):
+            ordered = np.sort(np.array(labels, dtype=np.int64))
+            yield from ordered[1:][ordered[1:] == ordered[:-1]].tolist()
+            return
+    seen: set[str] = set()
+    for label in labels:
+        key = label_key(label)
+        if key in seen:
+            yield label
+        seen.add(key)
 
 
 def label_key(label: object) -> str:
@@ -122,7 +135,8 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
     """Say that a label does not exist, and which one comes nearest or how to name labels."""
-    if isinstance(label, str) and not label.isdecimal() and [*classes] == [*range(len(classes))]:
+    is_name = isinstance(label, str) and not re.fullmatch(r"[-+.\d]*", label)
+    if is_name and [*classes] == [*range(len(classes))]:
         return UnlabelError(
             f"There is no label {label!r}{where}: the {len(classes)} labels of the model have no "
             "names and are numbered from 0; name them with classes=[...] (--classes)."
@@ -320,7 +334,7 @@ def refuse_probabilities(rows: Floats) -> None:
         return
     if (np.abs(sums - 1) <= SUM_TOLERANCE[rows.dtype]).all():
         raise UnlabelError(
-            "The rows are probabilities and logits are expected: give logits, or fit with "
+            "The rows are probabilities and logits are expected: give logits, or say so with "
             "input='probabilities' (--input probabilities)."
         )
     if (np.abs(sums - 100) <= 100 * SUM_TOLERANCE[rows.dtype]).all():

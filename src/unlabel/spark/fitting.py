@@ -24,9 +24,9 @@ from pyspark.sql.types import (
 
 from unlabel.columns import ListColumn, TableColumns
 from unlabel.filter import OutputFilter
+from unlabel.label_cells import MOST_SPELLINGS, is_missing, label_positions
 from unlabel.osr import ROUNDING, away_from, label_statistics
 from unlabel.parts import Float64s
-from unlabel.spark.labels import MOST_SPELLINGS, is_missing, label_positions
 from unlabel.spark.rows import (
     SPARK_TYPES,
     Batches,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from unlabel.validation import (
     Label,
     UnlabelError,
     as_labels,
+    check_column_order,
     refuse_probabilities,
 )
 
@@ -61,10 +62,6 @@ def find_columns(
         if not _is_array_of_numbers(kind):
             raise _wrong_type(columns, kind, "an array of float or double")
         return ListColumn(columns, tuple(classes or ()), fixed_size=False)
-    if isinstance(columns, Set | Mapping):
-        raise UnlabelError(
-            f"columns={columns!r} has no order: give a list, in the order of the model's labels."
-        )
     names = as_labels(columns, "columns")
     if classes is not None:
         _check_names(names, classes)
@@ -82,13 +79,7 @@ def _check_names(names: Sequence[Label], classes: Sequence[Label]) -> None:
             f"There are {len(names)} columns and {len(classes)} labels: name one column per label, "
             "in the order of the model's labels."
         )
-    texts = {str(label) for label in classes}
-    for at, (name, label) in enumerate(zip(names, classes, strict=True)):
-        if str(name) != str(label) and str(name) in texts:
-            raise UnlabelError(
-                f"Column {at} of the confidences is {name!r} and the model's label {at} is "
-                f"{label!r}: give the columns in the order of the model's labels, or rename them."
-            )
+    check_column_order(names, classes)
 
 
 def _default_columns(schema: StructType, classes: Sequence[Label] | None) -> str | list[str]:
@@ -245,9 +236,4 @@ def arrow_schema(schema: StructType, source: TableColumns) -> pa.Schema:
 def _spark_type(kind: pa.DataType) -> DataType:
     if pa.types.is_list(kind):
         return ArrayType(SPARK_TYPES[kind.value_type])
-    if kind not in SPARK_TYPES:
-        raise UnlabelError(
-            "The labels that remain are of several types, which no column of Spark can hold: do "
-            "without top_label."
-        )
     return SPARK_TYPES[kind]

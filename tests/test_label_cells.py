@@ -1,15 +1,12 @@
-"""True labels as Spark's columns hold them, without a Spark."""
+"""Which label a cell means, in tables and in Spark."""
 
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from unlabel import UnlabelError
-from unlabel.columns import true_labels
-
-label_positions = pytest.importorskip("unlabel.spark.labels").label_positions
+from unlabel.label_cells import label_positions
 
 NAN = float("nan")
 
@@ -51,23 +48,9 @@ def test_what_is_which_label(values, classes, positions):
     [
         ([2.0], ["2", "2.0"], "The true label 2 may be each of the labels '2' and '2.0'"),
         ([True], ["true", "True"], "may be each of the labels 'true' and 'True'"),
-        (["1"], [0, 1, "1"], "The labels 1 and '1' are written alike"),
+        (["1"], [0, 1, "1"], "The labels 1 and '1' are the same text"),
     ],
 )
 def test_what_may_be_two_labels_is_refused(values, classes, says):
     with pytest.raises(UnlabelError, match=says):
         label_positions(pa.array(values), classes)
-
-
-@pytest.mark.parametrize("classes", [[0, 1, 2], ["0", "1", "2"], ["b", "a", "2.0"], [0.5, 1.5, 7]])
-@pytest.mark.parametrize(
-    "values",
-    [[0, 2, 1], [0.0, 2.0], [0.5, 7.0], ["0", "2.0"], ["a", "b"], ["2.0"], [1.5], ["7"]],
-)
-def test_what_tables_take_is_the_same_label_here(values, classes):
-    batch = pa.record_batch({"label": pa.array(values)})
-    try:
-        expected = true_labels(batch, "label", classes, 0)
-    except UnlabelError:
-        return  # Spark may take more, as doubles are its own way of writing labels
-    np.testing.assert_array_equal(label_positions(batch.column("label"), classes), expected)
