@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from signals import outcomes
-from unlabel import files
+from unlabel import UnlabelError, files
 from unlabel.files import folder_beside, whole_file
 
 
@@ -187,5 +187,15 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     with (
         pytest.raises(files.UnlabelError, match=r"gone/out could not be written: No such file"),
         folder_beside(tmp_path / "gone" / "out"),
+    ):
+        pass
+
+
+def test_names_that_no_file_has_are_refused():
+    with pytest.raises(UnlabelError, match="cannot be the name of a file"):
+        files.require_file("a\0b")
+    with (
+        pytest.raises(UnlabelError, match="cannot be the name of a file"),
+        files.whole_file("a\0b", overwrite=True),
     ):
         pass

@@ -48,6 +48,7 @@ def test_a_filter_keeps_labels_of_its_own(tmp_path):
         ({"means": [[1e-170] * 3]}, "The mean of the removed label 0 is not one that"),
         ({"means": [[0.5, 0.3, 0.1]]}, "The mean of the removed label 0 is not one that"),
         ({"shares": [[0, 0, 0]]}, "The share of the removed label 0 is not one that"),
+        ({"means": [[1e200, 0, 0]], "method": "literal"}, "The mean of the removed label 0 is not"),
         ({"counts": (1.5,)}, "are no counts of rows"),
         ({"counts": None}, "are no counts of rows"),
         ({"counts": (-1,)}, "is not one count of rows a removed label"),
@@ -113,4 +114,5 @@ def test_a_thousand_labels_are_not_all_shown():
         "<OutputFilter: 0, 1, 2, 3, 4, 5, 6, 7 and 892 more removed from 1000 labels, "
         "method='mask', input='probabilities', temperature=1>"
     )
+    assert len(repr(OutputFilter.mask(["a" * 1000, "b"], ["a" * 1000]))) < 200
     assert repr(OutputFilter.mask([0, 1], [])).startswith("<OutputFilter: nothing removed from 2")

@@ -642,6 +642,18 @@ def test_the_command_grafts_a_model_with_external_data(files, tmp_path):
     assert left_behind(out.parent) == ["new.onnx", "new.onnx.data"]
 
 
+def test_external_data_lies_beside_the_file_that_a_link_leads_to(files, tmp_path):
+    real, link = tmp_path / "real" / "new.onnx", tmp_path / "link.onnx"
+    real.parent.mkdir()
+    real.touch()
+    link.symlink_to(real)
+    arguments = ("onnx", files / "strange.onnx", files / "filter.safetensors", "--out", link)
+    assert unlabel(*arguments, "--output", "p:0", "--force")[0] == 0
+    assert left_behind(real.parent) == ["new.onnx", "new.onnx.data"]
+    assert left_behind(tmp_path) == ["given", "link.onnx", "real"]
+    onnx.checker.check_model(real)
+
+
 def test_the_command_writes_one_file_where_there_is_no_external_data(files, tmp_path):
     onnx.save(identity_model(4), files / "small.onnx")
     out = tmp_path / "new.onnx"

@@ -21,9 +21,11 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Pat
     who may not overwrite, one alone succeeds. A symbolic link stays, and the file that it
     leads to is written.
     """
-    target = Path(path)
+    target = _possible(path)
     refuse_existing(target, overwrite=overwrite)
-    real = _behind_links(target)
+    real = behind_links(target)
+    if os.path.exists(real) and not os.path.isfile(real):  # a rename would put it out of the way
+        raise UnlabelError(f"{target} could not be written: it is not a regular file.")
     part = _beside(real)
     try:
         part.touch(exist_ok=False)
@@ -42,18 +44,15 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Pat
             part.unlink()
 
 
-def _behind_links(path: Path) -> Path:
-    """Give the file that a link leads to, and refuse what cannot be written whole."""
+def behind_links(path: Path) -> Path:
+    """Give what a link leads to."""
     try:
-        real = Path(os.path.realpath(path, strict=True)) if os.path.islink(path) else path
+        return Path(os.path.realpath(path, strict=True)) if os.path.islink(path) else path
     except OSError as error:
         raise UnlabelError(
             f"{path} is a link that cannot be followed ({error.strerror}): remove it, or choose "
             "another name."
         ) from error
-    if os.path.exists(real) and not os.path.isfile(real):  # a rename would put it out of the way
-        raise UnlabelError(f"{path} could not be written: it is not a regular file.")
-    return real
 
 
 def _linked(part: Path, path: Path) -> bool:
@@ -100,9 +99,15 @@ def cannot_write(path: Path, error: OSError) -> UnlabelError:
     return UnlabelError(f"{path} could not be written: {error.strerror or error}.")
 
 
+def _possible(path: str | os.PathLike[str]) -> Path:
+    if "\0" in os.fspath(path):  # Python raises no OSError for it
+        raise UnlabelError(f"{os.fspath(path)!r} cannot be the name of a file.")
+    return Path(path)
+
+
 def require_file(path: str | os.PathLike[str]) -> Path:
     """Refuse to read what is not a regular file: a pipe would be waited for without end."""
-    path = Path(path)
+    path = _possible(path)
     try:
         regular = stat.S_ISREG(path.stat().st_mode)
     except OSError as error:

@@ -205,6 +205,8 @@ class OutputFilter:
                 fine &= (statistics >= 0) & (sums > least) & (sums < 1 + 1e-6)
             elif self.method == "mask":
                 fine &= statistics == 0
+            else:  # the letter of the algorithm diverges, yet its squares must stay finite
+                fine &= np.abs(statistics) < 1e150
             if not fine.all():
                 label = self.removed[int(np.argmin(fine.all(axis=1)))]
                 raise UnlabelError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import stat
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +30,14 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 from onnx.shape_inference import InferenceError, infer_shapes
 
 from unlabel.artifact import KEY, PROTOCOL
-from unlabel.files import folder_beside, refuse_existing, whole_file
+from unlabel.files import (
+    behind_links,
+    cannot_read,
+    folder_beside,
+    refuse_existing,
+    require_file,
+    whole_file,
+)
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.onnx_graph import (
     GraphReader,
@@ -120,6 +126,7 @@ def graft_file(
     Of a model with external data the result has its own, in one file beside `out`.
     """
     refuse_existing(out, overwrite=overwrite)
+    out = behind_links(out)
     grafted = _read(model)
     external = any(map(uses_external_data, grafted.graph.initializer))
     _graft(grafted, filter.taking(input), output, str(model))
@@ -287,14 +294,11 @@ def _passes_full_check(model: ModelProto) -> bool:
 def _read(path: Path) -> ModelProto:
     """Read a model without its external data."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
-            raise UnlabelError(f"{path} is not an ONNX model: it is no regular file.")
-        if status.st_size > MAX_FILE_BYTES:
+        if require_file(path).stat().st_size > MAX_FILE_BYTES:
             raise UnlabelError(f"{path} is not an ONNX model: it is larger than 2 GiB.")
         return onnx.load_model_from_string(path.read_bytes(), format="protobuf")
     except OSError as error:
-        raise UnlabelError(f"{path} could not be read: {error.strerror or error}.") from error
+        raise cannot_read(path, error) from error
     except DecodeError as error:
         raise UnlabelError(f"{path} is not an ONNX model: it cannot be parsed.") from error
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from reprlib import Repr
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -31,6 +32,8 @@ SUM_TOLERANCE = {
 # The nearest label is looked for among this many labels, by this many letters: a message
 # must not take seconds.
 MAX_COMPARED, COMPARED_LETTERS = 10_000, 32
+SHORT = Repr()
+SHORT.maxstring = SHORT.maxother = SHORT.maxlong = 60
 SURROGATES = re.compile("[\ud800-\udfff]")  # no file can hold them
 
 
@@ -128,8 +131,8 @@ def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
-    """Some of the names, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:most])
+    """Some of the names, long ones cut short, and how many more there are."""
+    shown = ", ".join(SHORT.repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, import-n
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
-from unlabel.files import folder_beside, refuse_existing
+from unlabel.files import behind_links, folder_beside, refuse_existing
 from unlabel.filter import OutputFilter
 from unlabel.spark import row_errors
 from unlabel.spark.rows import find_columns, rewritten
@@ -85,9 +85,10 @@ def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
             f"{path} is a folder that Spark did not write, and is not overwritten: choose another "
             "name."
         )
-    with folder_beside(path) as folder:
+    real = behind_links(path)
+    with folder_beside(real) as folder:
         yield folder / "new"
-        _put_in_place(folder / "new", path, folder / "old")
+        _put_in_place(folder / "new", real, folder / "old")
 
 
 def _put_in_place(new: Path, path: Path, old: Path) -> None:
