@@ -49,9 +49,9 @@ def test_a_filter_keeps_labels_of_its_own(tmp_path):
         ({"means": [[0.5, 0.3, 0.1]]}, "The mean of the removed label 0 is not one that"),
         ({"shares": [[0, 0, 0]]}, "The share of the removed label 0 is not one that"),
         ({"means": [[1e200, 0, 0]], "method": "literal"}, "The mean of the removed label 0 is not"),
-        ({"counts": (1.5,)}, "are no counts of rows"),
-        ({"counts": None}, "are no counts of rows"),
-        ({"counts": (-1,)}, "is not one count of rows a removed label"),
+        ({"counts": (1.5,)}, "are not counts of rows"),
+        ({"counts": None}, "are not counts of rows"),
+        ({"counts": (-1,)}, "is not one count of rows per removed label"),
     ],
 )
 def test_a_filter_that_no_rows_could_give_is_refused(changes, message):
@@ -73,16 +73,20 @@ def test_no_step_can_be_dropped_changed_or_moved(of_three):
         "shares": of_three.shares[kept],
         "counts": tuple(of_three.counts[step] for step in kept),
     }
-    for changes in (
-        dropped,
-        {"removed": (0, 4, 8)},
-        {"classes_in": (1, 0, *range(2, 10))},
-        {"shares": of_three.means},
-    ):
-        with pytest.raises(UnlabelError):
+    half = of_three.shares / 2
+    for changes in (dropped, {"shares": half}, {"means": of_three.means * (1 + 1e-9)}):
+        with pytest.raises(UnlabelError, match="cannot be changed one by one: fit a filter that"):
             replace(of_three, **changes)
-    with pytest.raises(UnlabelError, match="cannot be changed one by one: fit a filter that"):
-        replace(of_three, **dropped)
+
+
+def test_labels_cannot_change_places(of_three):
+    with pytest.raises(UnlabelError, match="Column 1 of the confidences is 2 and the model's"):
+        replace(of_three, classes_in=(0, 2, 1, *range(3, 10)))
+
+
+def test_a_temperature_is_a_number(of_three):
+    with pytest.raises(UnlabelError, match="The temperature is '1'"):
+        replace(of_three, temperature="1")
 
 
 def test_what_is_not_a_step_can_be_changed(of_three):

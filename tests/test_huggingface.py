@@ -213,7 +213,7 @@ def test_a_segmentation_is_told_its_dimension(segformer):
     result = logits_of(filtered, images).softmax(1)
     assert result.shape == (1, 7, 10, 10)
     np.testing.assert_allclose(result.movedim(1, -1).reshape(100, 7), expected, atol=1e-6)
-    with pytest.raises(UnlabelError, match="The loss of a segmentation is not found"):
+    with pytest.raises(UnlabelError, match="The loss of a segmentation is not computed"):
         filtered(**images, labels=torch.zeros(1, 40, 40, dtype=torch.int64))
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from unlabel import UnlabelError
-from unlabel.label_cells import label_positions
+from unlabel.label_cells import label_positions, true_labels
 
 NAN = float("nan")
 
@@ -26,6 +26,8 @@ NAN = float("nan")
         ([0, 1, 2**60 + 1, 2**60], [0.0, "1", 2**60 + 1, 2.0**60], [0, 1, 2, 3]),
         ([2**60 + 1], [2.0**60], [None]),
         ([Decimal("1.00"), Decimal("2.50")], [1, 2.5], [0, 1]),
+        ([Decimal("1E+30"), Decimal("2E+30")], [10**30, 7], [0, None]),
+        (["TRUE", "True", "true"], [False, True], [1, 1, 1]),
         ([True, False], [False, True], [1, 0]),
         ([True, False], ["true", "False"], [0, 1]),
         ([True, False], [0, 1], [None, None]),
@@ -54,3 +56,9 @@ def test_what_is_which_label(values, classes, positions):
 def test_what_may_be_two_labels_is_refused(values, classes, says):
     with pytest.raises(UnlabelError, match=says):
         label_positions(pa.array(values), classes)
+
+
+def test_a_column_of_nothing_has_no_labels():
+    batch = pa.record_batch({"label": pa.nulls(2)})
+    with pytest.raises(UnlabelError, match="Row 10 has no true label in column 'label'"):
+        true_labels(batch, "label", ["a", "b"], 10)

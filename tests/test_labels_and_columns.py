@@ -107,6 +107,24 @@ def test_numbers_name_columns_too(frame):
     np.testing.assert_array_equal(fitted.apply(frame(ROWS, [0, 1, 2])), fitted.apply(ROWS))
 
 
+@pytest.mark.parametrize("moved", [lambda f: f[[2, 1, 0]], lambda f: f.iloc[:, ::-1]])
+def test_a_frame_whose_counted_columns_were_turned_round_is_refused(moved):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS)
+    remover = LabelRemover(remove=[0]).fit(frame, [0, 0, 1])
+    for give in (remover.transform, remover.filter_.apply):
+        with pytest.raises(UnlabelError, match="Column 0 of the confidences is 2 and the model's"):
+            give(moved(frame))
+    assert LabelRemover(remove=[0]).fit(moved(frame), [0, 0, 1]).filter_.classes_in == (2, 1, 0)
+
+
+def test_numbers_of_another_type_name_the_same_columns():
+    pandas = pytest.importorskip("pandas")
+    fitted = fit_filter(ROWS, [0, 0, 1], remove=[0])
+    with pytest.raises(UnlabelError, match=r"Column 0 of the confidences is 2\.0 and"):
+        fitted.apply(pandas.DataFrame(ROWS, columns=[2.0, 0.0, 1.0]))
+
+
 def test_transformed_frames_keep_their_order():
     pandas = pytest.importorskip("pandas")
     remover = LabelRemover(remove=[5]).fit(pandas.DataFrame(ROWS, columns=[5, 3, 1]), [5, 5, 3])
@@ -156,6 +174,25 @@ def test_tensors_that_numpy_cannot_read_are_refused(kind):
     for give in (fitted.apply, lambda rows: LabelRemover(remove=[0]).fit(rows, [0, 0, 1])):
         with pytest.raises(UnlabelError, match=r"give tensor\.detach\(\)\.float\(\)\.cpu\(\)\.$"):
             give(rows)
+
+
+def test_lists_of_masked_rows_and_of_tensors_are_refused():
+    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=["cat"])
+    masked = [np.ma.MaskedArray(ROWS[0]), np.ma.MaskedArray(ROWS[1], mask=[0, 0, 1])]
+    with pytest.raises(UnlabelError, match="Row 1 of the confidences has a masked entry"):
+        fitted.apply(masked)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(UnlabelError, match="not an array of numbers"):
+        fitted.apply([torch.tensor(row).requires_grad_() for row in ROWS])
+
+
+def test_numbers_of_numpy_in_a_list_are_labels():
+    truth = [0, np.int64(0), np.float32(1)]
+    assert fit_filter(ROWS, truth, remove=[0]).counts == (2,)
+    accuracy = metrics.label_accuracy(ROWS, truth, [0, 1, 2])
+    np.testing.assert_array_equal(accuracy, [1, 1, np.nan])
+    with pytest.raises(UnlabelError, match=r"no label .*True"):
+        fit_filter(ROWS, [np.True_, np.False_, np.True_], remove=[0])
 
 
 # Names

@@ -340,7 +340,7 @@ def test_no_malformed_file_leaves_a_file_behind(outcome):
         ("removed-unknown", "There is no label 'cow' among the 4 labels of the model"),
         ("classes-that-all-hash-alike", "stands twice in classes"),
         ("means-nan", "The mean of the removed label 'dog'"),
-        ("counts-negative", "is not one count of rows a removed label"),
+        ("counts-negative", "is not one count of rows per removed label"),
         ("folder", "could not be read: it is not a regular file."),
         ("dangling-link", "could not be read: No such file or directory"),
     ],

@@ -283,11 +283,11 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: metrics.log_loss(ROWS, [0], [0, 1]), "one true label a row"),
-        (lambda: metrics.log_loss(ROWS, [[0], [1]], [0, 1]), "one true label a row"),
+        (lambda: metrics.log_loss(ROWS, [0], [0, 1]), "one true label per row"),
+        (lambda: metrics.log_loss(ROWS, [[0], [1]], [0, 1]), "one true label per row"),
         (lambda: metrics.log_loss(ROWS, ["0", "1"], [0, 1]), "such as '0', is among.* such as 0"),
         (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), "2 columns and the model 3 labels"),
-        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0 is no row of probabilities"),
+        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0 is not a row of probabilities"),
         (lambda: metrics.coverage(ROWS * np.nan, [0, 1], [0, 1]), "Row 0 .* NaN"),
         (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "stands twice in classes"),
         (lambda: metrics.coverage(ROWS, [0, 1], [0, 1], over="ab"), "over='ab' is a single text"),

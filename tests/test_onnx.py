@@ -490,7 +490,7 @@ WRONG = {
     "labels that do not exclude each other": (
         "net (float[N,3] x) => (float[N,3] p) { s = Sigmoid(x) p = Identity(s) }",
         {},
-        "'p' comes of a Sigmoid: only labels that exclude each other can be removed",
+        "'p' comes from a Sigmoid: only labels that exclude each other can be removed",
     ),
     "no node": ("net (float[N,3] x) => (float[N,3] x) {}", {}, "'x' is computed by no node"),
 }

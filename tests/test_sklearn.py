@@ -208,7 +208,7 @@ def test_a_range_of_labels(confidences):
 
 def test_an_iterator_is_refused_since_a_second_fit_would_find_it_empty(confidences, labels):
     remover = LabelRemover(remove=iter(["cat"]), classes=NAMES)
-    with pytest.raises(UnlabelError, match="no list of labels"):
+    with pytest.raises(UnlabelError, match="not a list of labels"):
         remover.fit(confidences, labels)
 
 

@@ -398,7 +398,7 @@ def test_mask_and_no_removal_run_nothing(spark):
 # What goes wrong
 
 
-NO_ROW = "is no row of probabilities: it"
+NO_ROW = "is not a row of probabilities: it"
 
 
 @needs_pyspark
@@ -608,21 +608,20 @@ def test_command_line_csv_there_and_back(spark, files, retired):
 
 def test_command_line_rows_of_a_declared_kind(spark, files, retired):
     pa.parquet.write_table(wide_table(np.log(ROWS), retired.classes_in), files / "logits.parquet")
-    out = files / "kept.parquet"
-    count = spark_files.apply_with_spark(
-        retired,
-        files / "logits.parquet",
-        out,
-        top_label=False,
-        removed_mass=False,
-        only_changed=False,
-        list_column=None,
-        overwrite=False,
-        input="logits",
-    )
-    assert count == 4
-    kept = pa.parquet.read_table(out).sort_by("id")
+    assert spark_apply(files, "logits.parquet", "kept.parquet", "--input", "logits")[0] == 0
+    kept = pa.parquet.read_table(files / "kept.parquet").sort_by("id")
     assert_same_numbers(np.column_stack([kept["dog"], kept["fox"]]), retired.apply(ROWS))
+
+
+def test_neither_pipes_nor_folders_among_csv_files_are_waited_for(spark, files):
+    os.mkfifo(files / "pipe.csv")
+    assert "it is not a regular file" in spark_apply(files, "pipe.csv", "kept.parquet")[2]
+    (files / "in.csv" / "inner.csv").mkdir(parents=True)
+    os.mkfifo(files / "in.csv" / "pipe.csv")
+    (files / "in.csv" / "1.csv").write_text("cat,dog,fox\n.6,.3,.1\n")
+    code, _, err = spark_apply(files, "in.csv", "kept.parquet")
+    assert code in (0, 2)
+    assert "Traceback" not in err
 
 
 def test_a_folder_of_csv_files_with_other_headers_is_refused(spark, files):

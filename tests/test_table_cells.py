@@ -70,7 +70,7 @@ def test_a_bad_entry_of_a_list_names_its_row(fitted, tmp_path, kind):
     lists[20] = ["0.5", "0.25", None]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "o.parquet")
-    assert "Row 20 is no row of probabilities: it holds NaN in column 2" in error
+    assert "Row 20 is not a row of probabilities: it holds NaN in column 2" in error
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npy"])

@@ -3,6 +3,7 @@
 # ruff: noqa: E402  (what may be missing is looked for first)
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from golden_faces import INPUTS, golden_case, golden_filter
-from unlabel import UnlabelError
+from unlabel import OutputFilter, UnlabelError
 from unlabel.torch import FilteredModel, FilterModule, fused, remove_labels
 
 Dim = torch.export.Dim
@@ -164,3 +165,14 @@ def test_a_filtered_model_can_be_pickled_and_copied():
         assert isinstance(again, FilteredModel)
         assert again.model is not filtered.model
         assert torch.equal(again(images), filtered(images))
+
+
+@pytest.mark.parametrize("made", ["script", "trace"])
+def test_a_model_of_torchscript_is_filtered_too(made):
+    model = torch.nn.Linear(3, 3)
+    rows = torch.rand(5, 3)
+    with warnings.catch_warnings(action="ignore"):  # TorchScript is on its way out
+        scripted = torch.jit.script(model) if made == "script" else torch.jit.trace(model, rows)
+    fitted = OutputFilter.mask([0, 1, 2], [1], input="logits")
+    expected = remove_labels(model, fitted)(rows)
+    torch.testing.assert_close(remove_labels(scripted, fitted)(rows), expected)

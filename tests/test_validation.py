@@ -46,7 +46,7 @@ def test_an_error_is_a_value_error():
 
 
 BAD_ROWS = [
-    ([0.5, np.nan, 0.25, 0.25], r"Row 7 is no row of probabilities: it holds NaN in column 1"),
+    ([0.5, np.nan, 0.25, 0.25], r"Row 7 is not a row of probabilities: it holds NaN in column 1"),
     ([0.5, 0.25, np.inf, 0.25], r"Row 7 .* holds infinity in column 2"),
     ([np.inf, -np.inf, 0.5, 0.5], r"Row 7 .* holds infinity in column 0"),
     ([0.5, 0.5, 0.25, -0.25], r"Row 7 .* holds -0.25 in column 3"),
@@ -78,7 +78,7 @@ def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ([0.5, np.nan, 0.25, 0.25], "Row 3 is no row of logits: it holds NaN in column 1"),
+        ([0.5, np.nan, 0.25, 0.25], "Row 3 is not a row of logits: it holds NaN in column 1"),
         ([0.5, 1.0, np.inf, 0.25], "Row 3 .* holds infinity in column 2"),
         ([-np.inf] * 4, "Row 3 .* holds minus infinity in every column"),
     ],
@@ -108,7 +108,7 @@ def test_sums_may_be_off_as_stored_tables_round_them(fitted, dtype, off):
 
 @pytest.mark.parametrize("row", [[0.6, 0.5, -0.1, 0.0], [0.25, 0.25, 0.25, 0.251005]])
 def test_sums_in_float32_let_no_bad_row_in(fitted, row):
-    with pytest.raises(UnlabelError, match="Row 0 is no row of probabilities"):
+    with pytest.raises(UnlabelError, match="Row 0 is not a row of probabilities"):
         fitted.apply(np.array([row], dtype=np.float32))
 
 
@@ -142,7 +142,7 @@ def test_logits_may_sum_to_1():
         (ROWS[0], r"shape \(4,\): give two dimensions.*confidences\[None, :\]"),
         (ROWS[None], r"shape \(1, 40, 4\): give two dimensions"),
         (0.5, r"shape \(\): give two dimensions"),
-        (ROWS[:, :3], "3 columns and the model 4 labels: give one column a label"),
+        (ROWS[:, :3], "3 columns and the model 4 labels: give one column per label"),
         ([["a", "b", "c", "d"]], "type <U1: give float16, float32 or float64"),
         (ROWS.astype(complex), "type complex128: give"),
         (ROWS.astype(object), "type object: give"),
@@ -254,9 +254,9 @@ def test_either_remove_or_keep_is_given(arguments):
     ("value", "sentence"),
     [
         ("dog", r"='dog' is a single text: give a list, \['dog'\]"),
-        (3, "=3 is no list of labels: give a list"),
-        (np.array("dog"), "is no list of labels"),
-        ((label for label in NAMES), "is no list of labels"),
+        (3, "=3 is not a list of labels: give a list"),
+        (np.array("dog"), "is not a list of labels"),
+        ((label for label in NAMES), "is not a list of labels"),
         ([["cat"], "dog", "fox", "owl"], r"holds \['cat'\]: labels are texts or finite numbers"),
         ([{"a": 1}, "dog", "fox", "owl"], "holds {'a': 1}"),
         ([None, "dog", "fox", "owl"], "holds None"),
@@ -309,10 +309,17 @@ def test_a_missing_true_label_is_named_with_its_row(missing):
 
 
 @pytest.mark.parametrize(
-    ("truth", "shape"), [(TRUTH[:39], r"\(39,\)"), (TRUTH[:, None], r"\(40, 1\)"), ("dog", r"\(\)")]
+    ("truth", "sentence"),
+    [
+        (
+            TRUTH[:39],
+            "There are 40 rows of confidences and 39 true labels: give one true label per",
+        ),
+        (TRUTH[:, None], r"The true labels have the shape \(40, 1\): give one true label per row"),
+        ("dog", r"The true labels have the shape \(\): give one true label per row"),
+    ],
 )
-def test_there_is_one_true_label_a_row(truth, shape):
-    sentence = f"There are 40 rows of confidences and true labels of shape {shape}: give one"
+def test_there_is_one_true_label_per_row(truth, sentence):
     assert re.match(sentence, refused(truth=truth))
 
 

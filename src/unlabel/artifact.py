@@ -143,5 +143,5 @@ def malformed(path: str | os.PathLike[str], why: str) -> UnlabelError:
 
 
 def no_constant(name: str) -> float:
-    """Refuse NaN and Infinity, which Python's JSON has and JSON has not."""
+    """Refuse NaN and Infinity, which Python reads and JSON does not allow."""
     raise ValueError(f"{name} is not JSON")

@@ -182,8 +182,8 @@ def onnx(
         from unlabel.onnx import graft_file
     except ModuleNotFoundError as error:
         raise UnlabelError(str(error)) from error
-    fitted = OutputFilter.load(filter)
-    changed = graft_file(model, fitted, out, input=input, output=output, overwrite=force)
+    fitted = OutputFilter.load(filter).taking(input)
+    changed = graft_file(model, fitted, out, output=output, overwrite=force)
     _say(
         f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed from "
         f"{', '.join(changed)}."

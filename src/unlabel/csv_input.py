@@ -90,7 +90,7 @@ def not_utf_8(path: Path) -> UnlabelError:
 
 
 def refuse_other_separators(path: Path) -> None:
-    """Refuse a file whose header is separated by something else than commas."""
+    """Refuse a file whose header is separated by something other than commas."""
     header = _outside_quotes(_header(path))
     for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
         if header.count(separator) > header.count(b",") and b"\0" not in header:

@@ -178,7 +178,7 @@ def try_filter(
 
 def without(labels: Sequence[Label], removed: Sequence[Label]) -> tuple[Label, ...]:
     """The labels that are not among the removed ones."""
-    gone = columns_of(removed)
+    gone = columns_of(tuple(removed))
     return tuple(label for label in labels if label_key(label) not in gone)
 
 

@@ -37,6 +37,7 @@ from unlabel.validation import (
     as_confidences,
     as_labels,
     as_rows,
+    check_column_order,
     check_rows,
     choice,
     known_columns,
@@ -46,7 +47,7 @@ from unlabel.validation import (
 
 
 def require_filter(value: object) -> None:
-    """Refuse what is no filter: a path, or a remover that was not asked for its own."""
+    """Refuse what is not a filter: a path, or a remover that was not asked for its own."""
     if not isinstance(value, OutputFilter):
         raise UnlabelError(
             f"The filter is a {type(value).__name__}: give an OutputFilter, as remover.filter_ and "
@@ -98,8 +99,8 @@ class OutputFilter:
     method: Method = "osr"
     input: InputKind = "probabilities"
     temperature: float = 1.0
-    # `dataclasses.replace` hands it on: so it is noticed when some of the steps are changed.
-    _steps: tuple[Columns, Float64s, Float64s] | None = None
+    # `dataclasses.replace` hands it on: so it is noticed when steps or the order of labels change.
+    _fitted: tuple[tuple[Label, ...], Columns, Float64s, Float64s] | None = None
 
     @classmethod
     def mask(
@@ -129,7 +130,9 @@ class OutputFilter:
         self._set("removed", labels_to_remove(classes, self.removed, None))
         choice(self.method, METHODS, "method")
         choice(self.input, INPUT_KINDS, "input")
-        if not COLDEST <= self.temperature <= HOTTEST:
+        if not isinstance(self.temperature, int | float) or not (
+            COLDEST <= self.temperature <= HOTTEST
+        ):
             raise UnlabelError(
                 f"The temperature is {self.temperature!r}: it must lie between {COLDEST} and "
                 f"{HOTTEST}."
@@ -139,21 +142,24 @@ class OutputFilter:
         try:
             self._set("counts", tuple(map(index, self.counts)))
         except TypeError as error:
-            raise UnlabelError(f"{self.counts!r} are no counts of rows.") from error
+            raise UnlabelError(f"{self.counts!r} are not counts of rows.") from error
         if len(self.counts) != len(self.removed) or any(count < 0 for count in self.counts):
-            raise UnlabelError(f"{self.counts!r} is not one count of rows a removed label.")
+            raise UnlabelError(f"{self.counts!r} is not one count of rows per removed label.")
         for name in ("means", "shares"):
             statistics = np.array(getattr(self, name), dtype=np.float64, order="C")
             statistics.flags.writeable = False
             self._set(name, statistics)
         self._check_statistics()
         steps = (self.removed_columns, self.means, self.shares)
-        if self._steps is not None and not all(map(np.array_equal, steps, self._steps)):
-            raise UnlabelError(
-                "The steps of a filter were fitted one after another and cannot be changed one by "
-                f"one: fit a filter that removes {listing(self.removed)}."
-            )
-        self._set("_steps", steps)
+        if self._fitted is not None:
+            fitted_classes, *fitted_steps = self._fitted
+            check_column_order(self.classes_in, fitted_classes)
+            if not all(map(np.array_equal, steps, fitted_steps)):
+                raise UnlabelError(
+                    "The steps of a filter were fitted one after another and cannot be changed one "
+                    f"by one: fit a filter that removes {listing(self.removed)}."
+                )
+        self._set("_fitted", (self.classes_in, *steps))
 
     def _set(self, name: str, value: object) -> None:
         """Keep a value of our own in the place of what was given, while the filter is made."""
@@ -164,7 +170,7 @@ class OutputFilter:
         return partial(type(self), **{of.name: getattr(self, of.name) for of in fields(self)}), ()
 
     def __eq__(self, other: object) -> bool:
-        """Whether two filters give the same for every row."""
+        """Whether two filters hold the same."""
         if not isinstance(other, OutputFilter):
             return NotImplemented
         return self._facts == other._facts and all(
@@ -229,7 +235,7 @@ class OutputFilter:
     @cached_property
     def removed_columns(self) -> Columns:
         """The columns of the removed labels, in the order of their removal."""
-        return np.array(known_columns(self.removed, self.classes_in), dtype=np.intp)
+        return known_columns(self.removed, self.classes_in)
 
     @cached_property
     def retained_columns(self) -> Columns:
@@ -296,7 +302,7 @@ class OutputFilter:
         for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
             wide = np.empty(out.shape)
             fine &= fast.redistribute(self.chain, block, wide, tolerance)
-            if fine:  # what is no probability has no logarithm
+            if fine:  # what is not a probability has no logarithm
                 out[:] = at_temperature(wide, self.temperature)
         return result, fine
 

@@ -63,7 +63,7 @@ def fit_filter(
     truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
     # Sorted once, as passing over all rows for each label would take long with many labels.
     order = np.argsort(truth, kind="stable")
-    columns = np.array(known_columns(removed, names), dtype=np.intp).tolist()
+    columns = known_columns(removed, names).tolist()
     starts, stops = (np.searchsorted(truth[order], columns, side) for side in ("left", "right"))
     references = [rows[order[slice(*ends)]] for ends in zip(starts, stops, strict=True)]
     means, shares = np.zeros((2, len(removed), len(names)))

@@ -216,8 +216,9 @@ def _loss(logs: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
     """The mean loss over the rows or, of a part of a batch, its share of the batch's mean."""
     if logs.ndim > 3:
         raise UnlabelError(
-            "The loss of a segmentation is not found, since models scale their logits to the size "
-            "of the labels in their own ways: leave out the labels and find it from the logits."
+            "The loss of a segmentation is not computed, since models scale their logits to the "
+            "size of the labels in their own ways: leave out the labels and compute it from the "
+            "logits."
         )
     rows, truth = logs.reshape(-1, logs.shape[-1]).float(), labels.reshape(-1)
     if items is None:

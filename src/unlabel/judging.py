@@ -21,10 +21,9 @@ from unlabel.validation import (
     as_labels,
     check_column_order,
     column_names,
+    distinct_labels,
     known_columns,
-    label_array,
     no_such_label,
-    readable,
 )
 
 Labels = Iterable[Any]
@@ -40,19 +39,17 @@ def judged_rows(
     names = as_classes(classes)
     groups = names if over is None else as_classes(over, "over")
     rows = checked_rows(confidences, kind, names)
-    labels = readable(labels, "true labels")
-    # In a list, labels of several types keep theirs.
-    truth = labels if isinstance(labels, np.ndarray) else np.asarray(labels, dtype=object)
-    if truth.shape != (len(rows),):
+    distinct, inverse = distinct_labels(labels)
+    if len(inverse) != len(rows):
         raise UnlabelError(
-            f"There are {len(rows)} rows of confidences and true labels of shape {truth.shape}: "
-            "give one true label a row."
+            f"There are {len(rows)} rows of confidences and {len(inverse)} true labels: give one "
+            "true label per row."
         )
-    column, group = positions(truth, names), positions(truth, groups)
+    column, group = (known_columns(distinct, of)[inverse] for of in (names, groups))
     if len(rows) and max(column.max(), group.max()) < 0:
         raise UnlabelError(
-            f"None of the true labels, such as {truth[0]!r}, is among the labels given, such as "
-            f"{names[0]!r}: write both alike."
+            f"None of the true labels, such as {distinct[inverse[0]]!r}, is among the labels, such "
+            f"as {names[0]!r}: write both alike."
         )
     return rows, column, group, len(groups)
 
@@ -65,24 +62,13 @@ def group_means(values: npt.NDArray[Any], group: Columns, n_groups: int) -> Floa
         return np.asarray(total / np.bincount(group[counts], minlength=n_groups))
 
 
-def positions(labels: Labels, names: tuple[Label, ...]) -> Columns:
-    """Position of each label among the names, -1 where it is none of them."""
-    known = label_array(names)
-    if isinstance(labels, np.ndarray) and names and labels.dtype.kind == known.dtype.kind != "O":
-        order = np.argsort(known)
-        at = order[np.minimum(np.searchsorted(known, labels, sorter=order), len(known) - 1)]
-        return np.where(known[at] == labels, at, -1)
-    columns = known_columns(labels, names)
-    return np.array([-1 if column is None else column for column in columns], dtype=np.intp)
-
-
 def checked_rows(
     confidences: Any, kind: InputKind, names: tuple[Label, ...] | None = None
 ) -> Floats:
     """Rows of confidences with at least one column."""
     rows = as_confidences(confidences, kind, names)
     if rows.shape[1] == 0:
-        raise UnlabelError("The confidences have no columns: give one a label.")
+        raise UnlabelError("The confidences have no columns: give one per label.")
     return rows
 
 
@@ -91,7 +77,7 @@ def rows_and_columns(
 ) -> tuple[Floats, Columns]:
     """Rows of probabilities, and the columns of some labels."""
     names, labels = as_classes(classes), as_labels(chosen, what)
-    columns = positions(labels, names)
+    columns = known_columns(labels, names)
     if (columns < 0).any():
         raise no_such_label(labels[int(np.argmin(columns))], names)
     return checked_rows(confidences, "probabilities", names), columns

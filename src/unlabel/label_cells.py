@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 from unlabel.cells import plain
 from unlabel.validation import Label, UnlabelError, no_such_label
 
-# How many texts of one column can be one label: '2' and '2.0', or -0.0 and 0.0.
-MOST_SPELLINGS = 2
+# How many texts of one column can be one label: 'TRUE', 'True' and 'true'.
+MOST_SPELLINGS = 3
+# As Arrow and JSON write them, as Python does, and as spreadsheets do.
+TRUTH_VALUES = {"true", "false", "True", "False", "TRUE", "FALSE"}
 WHOLE = re.compile(r"(-?[0-9]+)(\.0)?")
 
 
@@ -103,7 +105,8 @@ def label_cells(column: pa.Array, name: str) -> pa.Array:
             f"The column {name!r} has the type {column.type} and true labels are texts or numbers: "
             "choose another one with --label-column."
         ) from error
-    return texts if pa.types.is_binary(column.type) else column
+    is_stored_otherwise = pa.types.is_binary(column.type) or pa.types.is_null(column.type)
+    return texts if is_stored_otherwise else column
 
 
 def is_missing(value: Any) -> bool:
@@ -112,7 +115,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _whole_below(kind: pa.DataType) -> float:
-    """The size from which on whole numbers are rounded, and one may stand for another."""
+    """The size above which whole numbers are rounded, and one may stand for another."""
     return 2.0 / np.finfo(kind.to_pandas_dtype()).eps if pa.types.is_floating(kind) else math.inf
 
 
@@ -121,14 +124,14 @@ def _spellings(value: Any, text: str, whole_below: float) -> set[str]:
     if is_missing(value):
         return set()
     if isinstance(value, str):
-        if text.lower() in ("true", "false"):  # as Arrow and JSON write it, and as Python does
+        if text in TRUTH_VALUES:
             return {text.lower(), text.capitalize()}
         whole = WHOLE.fullmatch(text)  # pandas writes 2 as 2.0 beside an empty cell
         return {whole[1], f"{whole[1]}.0"} if whole else set()
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return {text, str(value)}
     exact_float = {str(float(value))} if float(value) == value else set()
-    if value != value // 1:
+    if not math.isfinite(value) or int(value) != value:
         return {text} | exact_float
     return {str(int(value))} | exact_float if abs(float(value)) < whole_below else exact_float
 

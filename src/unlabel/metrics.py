@@ -33,12 +33,11 @@ from unlabel.judging import (
     judged_rows,
     mean_of_known,
     normalised,
-    positions,
     row_sums,
     rows_and_columns,
 )
 from unlabel.parts import Columns, Float64s, Floats, row_blocks
-from unlabel.validation import UnlabelError, as_classes, no_such_label
+from unlabel.validation import UnlabelError, as_classes, known_columns, no_such_label
 
 # Probabilities below this count as this inside a logarithm. Softmax outputs of a network in
 # float32 hardly go lower, so their figures do not depend on it; it is there for entries that
@@ -298,7 +297,7 @@ def on_all(confidences: Any, classes: Labels, every: Labels) -> Floats:
     """
     names, names_of_all = as_classes(classes), as_classes(every, "every")
     rows = checked_rows(confidences, "probabilities", names)
-    columns = positions(names, names_of_all)
+    columns = known_columns(names, names_of_all)
     if (columns < 0).any():
         raise no_such_label(names[int(np.argmin(columns))], names_of_all)
     result = np.zeros((len(rows), len(names_of_all)), dtype=rows.dtype)
@@ -337,7 +336,7 @@ def top_label_changed(
         raise UnlabelError(
             f"There are {len(rows)} rows before and {len(rows_after)} after: give the same rows."
         )
-    column_before = positions(names_after, names)
+    column_before = known_columns(names_after, names)
     return np.asarray(rows.argmax(axis=1) != column_before[rows_after.argmax(axis=1)])
 
 

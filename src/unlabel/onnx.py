@@ -117,7 +117,6 @@ def graft_file(
     filter: OutputFilter,
     out: Path,
     *,
-    input: InputKind | None = None,
     output: str | None = None,
     overwrite: bool,
 ) -> list[str]:
@@ -129,7 +128,7 @@ def graft_file(
     out = behind_links(out)
     grafted = _read(model)
     external = any(map(uses_external_data, grafted.graph.initializer))
-    _graft(grafted, filter.taking(input), output, str(model))
+    _graft(grafted, filter, output, str(model))
     _load_external_data(grafted, model)
     data = out.with_name(f"{out.name}.data")
     with ExitStack() as stack:  # the data appears before the model that refers to it

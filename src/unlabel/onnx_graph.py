@@ -155,7 +155,7 @@ class GraphReader:
             return "probabilities"
         if node.op_type == "Sigmoid":
             raise UnlabelError(
-                f"The output {head.output!r} comes of a Sigmoid: only labels that exclude each "
+                f"The output {head.output!r} comes from a Sigmoid: only labels that exclude each "
                 "other can be removed."
             )
         biased = node.op_type == "Add" and any(name in self.initializers for name in node.input)

@@ -186,7 +186,7 @@ def _split_logits(nodes: Nodes, rows: str, removed: Columns, retained: Columns) 
 
 def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
     """`Chain.redistribute`, one step after the other."""
-    along = _along(chain)
+    along = chain.along
     of_input = _input_parts(nodes, chain, along, parts)
     own: Operand = 1.0  # the input's weight in the mixture
     weights = ""  # the shares' weights in it
@@ -228,13 +228,6 @@ def _redistribute(nodes: Nodes, chain: Chain, parts: Parts) -> str:
     shared = nodes.add("MatMul", weights, chain.shares[:, chain.retained])
     mixed = nodes.add("Add", nodes.add("Mul", parts.masked, own), shared)
     return nodes.add("Div", mixed, nodes.over_columns("ReduceSum", mixed))
-
-
-def _along(chain: Chain) -> Float64s:
-    """Row i of each step's projector onto the mean, the residual's complement: (k, n)."""
-    own = chain.means[np.arange(len(chain.removed)), chain.removed]
-    rows: Float64s = chain.means * (own / np.square(chain.means).sum(axis=1))[:, None]
-    return rows
 
 
 def _overlaps_along(chain: Chain, along: Float64s) -> Float64s:

@@ -93,6 +93,11 @@ class Chain:
         return rows
 
     @property
+    def along(self) -> Float64s:
+        """Row i of each step's projector onto its mean, of shape (k, n)."""
+        return np.asarray(self.numbers[:, 1, None] * self.means)
+
+    @property
     def shares(self) -> Float64s:
         """The shares over the retained labels, each divided by its sum, of shape (k, n)."""
         shares = np.zeros_like(self.fitted_shares)

@@ -35,6 +35,7 @@ from unlabel.validation import (
     Method,
     UnlabelError,
     as_confidences,
+    known_columns,
     label_array,
     labels_to_remove,
     refuse_probabilities,
@@ -140,8 +141,7 @@ def read_confidences(
     True labels are among `label_classes`, by default the labels of the confidences.
     """
     truth_classes = columns.classes if label_classes is None else label_classes
-    position = {label: at for at, label in enumerate(columns.classes)}
-    wanted = None if only is None else [position[label] for label in only]
+    wanted = None if only is None else known_columns(only, columns.classes).tolist()
     rows, truth = [], []
     seen: set[int] = set()
     for batch, first_row in batches_of(table, progress):

@@ -22,7 +22,7 @@ from unlabel.evaluation import AGAIN, BASE, RETRAINED, Trial
 from unlabel.files import cannot_read, require_file, whole_file
 from unlabel.parts import Floats
 from unlabel.summary_layout import SUMMARY, check_summary
-from unlabel.validation import UnlabelError, true_columns
+from unlabel.validation import UnlabelError, known_columns, true_columns
 
 Summary = dict[str, Any]
 Progress = Callable[[float], None]
@@ -82,9 +82,8 @@ class _Judge:
         self.base = trial.base.output()
         self.truth = true_columns(trial.labels, trial.classes, len(self.base))
         self.every = range(len(trial.classes))
-        column_of = {label: column for column, label in enumerate(trial.classes)}
-        self.retained = [column_of[label] for label in trial.retained]
-        self.removed = [column_of[label] for label in trial.removed]
+        self.retained = known_columns(trial.retained, trial.classes).tolist()
+        self.removed = known_columns(trial.removed, trial.classes).tolist()
         self.of_removed = np.isin(self.truth, self.removed)
         if self.of_removed.all():
             raise UnlabelError("There are no rows of labels that remain: give some to judge by.")

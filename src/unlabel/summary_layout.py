@@ -1,4 +1,4 @@
-"""What a summary holds, in one description, and the check that one from a file holds it.
+"""The layout of a summary, and the check of one read from a file.
 
 Whatever passes the check can be rendered. A figure that does not exist is None.
 """

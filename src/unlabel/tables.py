@@ -133,7 +133,7 @@ def _open_npy(path: Path) -> Table:
     with _array_errors(path, "the array"):
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(rows, np.ndarray):
-        raise UnlabelError(f"{path} holds no npy array: give it the ending of its format.")
+        raise UnlabelError(f"{path} does not hold an npy array: give it the ending of its format.")
     return _table_of_arrays(path, {"confidences": rows}, None)
 
 

@@ -1,4 +1,4 @@
-"""What may come in, and what is said of what may not."""
+"""Input validation and its error messages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from functools import lru_cache
 from reprlib import Repr
 from typing import Any, Literal, get_args
 
@@ -57,7 +58,7 @@ def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
         raise UnlabelError(f"{what} is a {kind}, and the order of labels matters: give a list.")
     # An iterator would be empty the second time, a filter fitted with it would remove nothing.
     if not isinstance(values, Collection) or getattr(values, "ndim", 1) == 0:
-        raise UnlabelError(f"{what}={values!r} is no list of labels: give a list.")
+        raise UnlabelError(f"{what}={values!r} is not a list of labels: give a list.")
     labels = tuple(values)
     if set(map(type, labels)) - {int}:
         labels = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
@@ -70,7 +71,7 @@ def as_labels(values: Iterable[Any], what: str) -> tuple[Label, ...]:
 
 
 def _repeated(labels: tuple[Label, ...]) -> Iterator[Label]:
-    """Labels that stand there before."""
+    """Labels that occurred earlier."""
     if set(map(type, labels)) == {int}:  # a hundred thousand numbers are seen through at once
         with suppress(OverflowError):
             ordered = np.sort(np.array(labels, dtype=np.int64))
@@ -97,7 +98,8 @@ def label_key(label: object) -> str:
     return repr(label)
 
 
-def columns_of(classes: Sequence[Label]) -> dict[str, int]:
+@lru_cache(maxsize=2)  # a fit asks for the same labels eight times
+def columns_of(classes: tuple[Label, ...]) -> dict[str, int]:
     """Column of each label, by its `label_key`."""
     return {label_key(label): column for column, label in enumerate(classes)}
 
@@ -167,59 +169,65 @@ def labels_to_remove(
     else:  # what is kept stays in the model's order, and so may be a set
         named = as_labels(tuple(keep) if isinstance(keep, Set) else keep, "keep")
     columns = known_columns(named, classes)
-    if None in columns:
-        raise no_such_label(named[columns.index(None)], classes)
+    if (columns < 0).any():
+        raise no_such_label(named[int(np.argmin(columns))], classes)
     if keep is not None:
-        kept = set(columns)
-        removed = tuple(label for column, label in enumerate(classes) if column not in kept)
-    else:
-        removed = tuple(classes[column] for column in columns if column is not None)
+        columns = np.delete(np.arange(len(classes)), columns)
+    removed = tuple(classes[column] for column in columns)
     if len(removed) == len(classes):
         raise UnlabelError(f"All {len(classes)} labels would be removed: at least one must remain.")
     return removed
 
 
-def known_columns(labels: Iterable[object], classes: Sequence[Label]) -> list[int | None]:
-    """Column of each label, None where it is not among the classes.
+def known_columns(labels: Iterable[Any], classes: Sequence[Label]) -> Columns:
+    """Column of each label, -1 where it is not among the classes.
 
     True equals 1 in Python, yet who gives a boolean mask does not mean the labels 0 and 1.
     """
-    column_of = columns_of(classes)
-    columns = []
+    column_of, columns = columns_of(tuple(classes)), []
     for label in labels:
-        column = column_of.get(label_key(label))
-        if column is not None and isinstance(classes[column], bool) != isinstance(label, bool):
-            column = None
+        plain = label.item() if isinstance(label, np.generic) else label
+        column = column_of.get(label_key(plain), -1)
+        if column >= 0 and isinstance(classes[column], bool) != isinstance(plain, bool):
+            column = -1
         columns.append(column)
-    return columns
+    return np.array(columns, dtype=np.intp)
+
+
+def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
+    """The distinct true labels, and which of them each row has."""
+    labels = readable(labels, "true labels")
+    # NumPy would turn the numbers of a list into texts if there were a text among them.
+    values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+    if values.ndim != 1:
+        raise UnlabelError(
+            f"The true labels have the shape {values.shape}: give one true label per row."
+        )
+    if values.dtype != object:
+        names, inverse = np.unique(values, return_inverse=True)
+        return names.tolist(), inverse
+    try:
+        position = {label: i for i, label in enumerate(dict.fromkeys(values.tolist()))}
+    except TypeError as error:
+        raise UnlabelError("The true labels are not all texts or numbers.") from error
+    codes = (position[label] for label in values.tolist())
+    return list(position), np.fromiter(codes, np.intp, len(values))
 
 
 def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
     """Column of each row's true label."""
-    labels = readable(labels, "true labels")
-    # NumPy would turn the numbers of a list into texts if there were a text among them.
-    values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
-    if values.ndim != 1 or len(values) != n_rows:
+    distinct, inverse = distinct_labels(labels)
+    if len(inverse) != n_rows:
         raise UnlabelError(
-            f"There are {n_rows} rows of confidences and true labels of shape {values.shape}: "
-            "give one true label a row."
+            f"There are {n_rows} rows of confidences and {len(inverse)} true labels: give one true "
+            "label per row."
         )
-    if values.dtype == object:
-        try:
-            distinct = list(dict.fromkeys(values.tolist()))
-        except TypeError as error:
-            raise UnlabelError("The true labels are not all texts or numbers.") from error
-        position = {label: i for i, label in enumerate(distinct)}
-        inverse = np.fromiter((position[v] for v in values.tolist()), np.intp, len(values))
-    else:
-        names, inverse = np.unique(values, return_inverse=True)
-        distinct = names.tolist()
     columns = known_columns(distinct, classes)
-    if None in columns:
-        at = columns.index(None)
+    if (columns < 0).any():
+        at = int(np.argmin(columns))
         row = int(np.argmax(inverse == at))
         raise no_such_label(distinct[at], classes, f", the true label of row {row}")
-    return np.array(columns, dtype=np.intp)[inverse]
+    return columns[inverse]
 
 
 def as_confidences(
@@ -239,22 +247,25 @@ def as_confidences(
 
 def column_names(values: Any) -> tuple[Any, ...]:
     """The names of a table's columns; none for an array, or where they only count the columns."""
-    names: Any = getattr(
-        values, "column_names", None
-    )  # Arrow's `columns` are the columns themselves
-    if names is None:
-        names = getattr(values, "columns", ())
-        if type(names).__name__ == "RangeIndex":  # what pandas gives a frame without names
-            return ()
+    # Not first `columns`, which in an Arrow table are the columns themselves.
+    names = getattr(values, "column_names", None) or getattr(values, "columns", ())
+    if not isinstance(names, Iterable):
+        return ()
     names = tuple(names)
-    return names if all(isinstance(name, Hashable) for name in names) else ()
+    if any(not isinstance(name, Hashable) for name in names):
+        return ()
+    counts = type(getattr(values, "columns", None)).__name__ == "RangeIndex"  # pandas' default
+    return () if counts and names == tuple(range(len(names))) else names
 
 
 def check_column_order(names: Sequence[Any], classes: Sequence[Label]) -> None:
     """Refuse a table that has a label's column where the model has another label."""
-    known = {str(label) for label in classes} if names else ()
+    if not names or tuple(names) == tuple(classes):
+        return
+    known = {spelling for label in classes for spelling in (str(label), label_key(label))}
     for at, (name, label) in enumerate(zip(names, classes, strict=False)):
-        if str(name) in known and str(name) != str(label):
+        spellings = {str(name), label_key(name)}
+        if spellings & known and not spellings & {str(label), label_key(label)}:
             raise UnlabelError(
                 f"Column {at} of the confidences is {name!r} and the model's label {at} is "
                 f"{label!r}: give the columns in the order of the model's labels."
@@ -263,6 +274,8 @@ def check_column_order(names: Sequence[Any], classes: Sequence[Label]) -> None:
 
 def readable(values: Any, what: str) -> Any:
     """What NumPy can read without losing anything: no masked entries, and tensors as arrays."""
+    if isinstance(values, list | tuple) and any(map(np.ma.is_masked, values)):
+        values = np.ma.stack(values)
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
         raise UnlabelError(
@@ -287,7 +300,7 @@ def as_rows(values: Any, classes: Sequence[Label] | None = None) -> Floats:
         rows = np.asarray(values)
         if rows.dtype.kind in "biu":
             rows = rows.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # the last by lists of tensors
         raise UnlabelError(f"The confidences are not an array of numbers: {error}.") from error
     rows = rows.astype(rows.dtype.newbyteorder("="), copy=False)
     if rows.dtype not in SUM_TOLERANCE:
@@ -302,7 +315,7 @@ def as_rows(values: Any, classes: Sequence[Label] | None = None) -> Floats:
     if classes is not None and rows.shape[1] != len(classes):
         raise UnlabelError(
             f"The confidences have {rows.shape[1]} columns and the model {len(classes)} labels: "
-            "give one column a label, in the order of the model's labels."
+            "give one column per label, in the order of the model's labels."
         )
     return rows
 
@@ -313,7 +326,7 @@ def check_rows(rows: Floats, input_kind: InputKind, first_row: int = 0) -> None:
         return
     if input_kind == "logits":
         top = rows.max(axis=1)
-        _refuse(~np.isfinite(top), rows, first_row, "is no row of logits: it {holds}.")
+        _refuse(~np.isfinite(top), rows, first_row, "is not a row of logits: it {holds}.")
         return
     tolerance = SUM_TOLERANCE[rows.dtype]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -325,7 +338,10 @@ def check_rows(rows: Floats, input_kind: InputKind, first_row: int = 0) -> None:
     off = ~(np.abs(sums - 1) <= tolerance)
     if off.any() or rows.min() < 0:
         _refuse(
-            off | (rows < 0).any(axis=1), rows, first_row, "is no row of probabilities: it {holds}."
+            off | (rows < 0).any(axis=1),
+            rows,
+            first_row,
+            "is not a row of probabilities: it {holds}.",
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from unlabel.evaluation import AGAIN, CALIBRATED, NAMES, RETRAINED
 from unlabel.report.texts import name
 from unlabel.summary import Summary
-from unlabel.validation import Label
+from unlabel.validation import Label, label_key
 
 MOST_NAMED = 8
 LONGEST_TITLE = 90
@@ -63,14 +63,17 @@ def gather(summary: Summary) -> Facts:
 
 def _mostly_to(summary: Summary) -> list[Label]:
     """The fewest labels with over half of the confidence on inputs of removed labels, if few."""
-    taken: Counter[Label] = Counter()
+    taken: Counter[str] = Counter()
+    labels = {}
     for origin in summary["destinations"]:
         for to in origin["to"]:
-            taken[to["label"]] += origin["rows"] * to["share"]
+            key = label_key(to["label"])
+            labels[key] = to["label"]
+            taken[key] += origin["rows"] * to["share"]
     most: list[Label] = []
     left = summary["rows"]["of_removed_labels"] / 2
-    for label, mass in taken.most_common(DESTINATIONS_NAMED):
-        most.append(label)
+    for key, mass in taken.most_common(DESTINATIONS_NAMED):
+        most.append(labels[key])
         left -= mass
         if left < 0:
             return most if len(most) < len(summary["labels"]["retained"]) else []

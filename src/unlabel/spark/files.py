@@ -16,12 +16,13 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, import-n
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
-from unlabel.files import behind_links, folder_beside, refuse_existing
+from unlabel.csv_input import not_utf_8
+from unlabel.files import behind_links, cannot_read, folder_beside, refuse_existing, require_file
 from unlabel.filter import OutputFilter
 from unlabel.spark import row_errors
 from unlabel.spark.rows import find_columns, rewritten
 from unlabel.streaming import Rewriting, target_columns
-from unlabel.validation import InputKind, UnlabelError
+from unlabel.validation import UnlabelError
 
 FORMATS = (".parquet", ".csv")
 # Quotes are doubled, cells may hold line breaks and blanks, and a short line is an error, as is
@@ -50,7 +51,6 @@ def apply_with_spark(
     only_changed: bool,
     list_column: str | None,
     overwrite: bool,
-    input: InputKind | None = None,
 ) -> int:
     """Write a table with the filter applied to its confidences, and count its rows."""
     for table in (path, out):
@@ -58,16 +58,15 @@ def apply_with_spark(
             raise UnlabelError(
                 f"{table} has no ending that is known to Spark here: name it .parquet or .csv."
             )
-    if not path.exists():
-        raise UnlabelError(f"{path} could not be read: No such file or directory.")
+    if not path.is_dir():
+        require_file(path)
     if path.suffix == ".csv":
         _require_utf_8(path)
     with whole_folder(out, overwrite=overwrite) as part, _session() as spark, _told(path):
         df = _read(spark, path)
         source = find_columns(df.schema, list_column, fitted.classes_in)
         target = target_columns(source, out)
-        taking = fitted.taking(input)
-        rewriting = Rewriting(taking, source, target, top_label, removed_mass, only_changed)
+        rewriting = Rewriting(fitted, source, target, top_label, removed_mass, only_changed)
         counted = Observation()
         kept = rewritten(df, rewriting).observe(
             counted, functions.count(functions.lit(1)).alias("rows")
@@ -147,7 +146,7 @@ def _read(spark: SparkSession, path: Path) -> DataFrame:
 
 def _require_utf_8(path: Path) -> None:
     """Refuse csv files in another encoding, whose letters Spark would replace without a word."""
-    for file in path.rglob("*.csv") if path.is_dir() else [path]:
+    for file in filter(Path.is_file, path.rglob("*.csv")) if path.is_dir() else [path]:
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:
             with file.open("rb") as content:
@@ -155,7 +154,9 @@ def _require_utf_8(path: Path) -> None:
                     decoder.decode(block)
                 decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            raise UnlabelError(f"{file} is not UTF-8: save it in that encoding.") from error
+            raise not_utf_8(file) from error
+        except OSError as error:
+            raise cannot_read(file, error) from error
 
 
 def _write(df: DataFrame, path: Path, suffix: str) -> None:

@@ -130,8 +130,8 @@ def _find_references(
         )
     label = column_of(df, label_column)
     grouped = numbered(df).groupBy(label.cast("string").alias("text"))
-    # With more of them there is one that is not a label of the model.
-    most = MOST_SPELLINGS * len(classes) + 2
+    # With one more than these and the two kinds of empty cells, one is not a label of the model.
+    most = MOST_SPELLINGS * len(classes) + 3
     found = grouped.agg(functions.count(functions.lit(1)), functions.any_value(label)).limit(most)
     texts, counts, values = (column.combine_chunks() for column in found.toArrow().columns)
     spellings: dict[Label, list[str]] = {of: [] for of in removed}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from unlabel.filter import OutputFilter
@@ -42,6 +43,8 @@ def remove_labels(
     if not isinstance(model, nn.Module):
         raise UnlabelError(f"The model is a {type(model).__name__}: give a torch.nn.Module.")
     module = FilterModule(filter, input, output=output, dim=dim)
+    if isinstance(model, torch.jit.ScriptModule):  # its class has no signature of its own
+        return FilteredModel(model, module)
     kind: Any = type(model)
     filtered: FilteredModel = _filtered_class(kind)(model, module)
     return filtered

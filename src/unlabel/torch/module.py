@@ -252,11 +252,9 @@ def _statistics(filter: OutputFilter) -> dict[str, Float64s]:
     its residual, what goes along the mean and what the step leaves of it, in threes, and then,
     in the share's own column, what all steps leave of it.
     """
-    removed, retained, means = filter.removed_columns, filter.retained_columns, filter.means
+    removed, retained = filter.removed_columns, filter.retained_columns
     k = len(removed)
-    steps = np.arange(k)
-    residual = filter.chain.residual
-    along = means * (means[steps, removed] / np.square(means).sum(axis=1))[:, None]
+    residual, along = filter.chain.residual, filter.chain.along
     shares = filter.shares[:, retained]
     total = shares.sum(axis=1, keepdims=True)
     # Added up from the end, as everywhere: subtracting what went would lose digits.
@@ -265,7 +263,7 @@ def _statistics(filter: OutputFilter) -> dict[str, Float64s]:
     return {
         "along_at_retained": along[:, retained].T,
         "along_at_removed": along[:, removed],
-        "diagonal": residual[steps, removed],
+        "diagonal": residual[np.arange(k), removed],
         "weights": filter.shares.sum(axis=1),
         "couplings": np.hstack([threes.reshape(k, 3 * k), np.diag(total[:, 0])]),
         "shares": shares / np.where(total == 0, 1.0, total),
