@@ -80,8 +80,9 @@ def test_no_step_can_be_dropped_changed_or_moved(of_three):
 
 
 def test_labels_cannot_change_places(of_three):
-    with pytest.raises(UnlabelError, match="Column 1 of the confidences is 2 and the model's"):
+    with pytest.raises(UnlabelError, match="cannot change places"):
         replace(of_three, classes_in=(0, 2, 1, *range(3, 10)))
+    assert replace(of_three, classes_in=(0, "one", *range(2, 10))).classes[0] == "one"
 
 
 def test_a_temperature_is_a_number(of_three):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from unlabel import LabelRemovalClassifier, LabelRemover, OutputFilter, UnlabelError, metrics
+from unlabel.evaluation import try_labels
 from unlabel.fitting import fit_filter
 
 NAMES = ["cat", "dog", "fox"]
@@ -21,6 +22,12 @@ LABEL2ID = {name: number for number, name in enumerate(NAMES)}
 def test_a_set_has_no_order_and_is_refused(name, values):
     with pytest.raises(UnlabelError, match=f"^{name} is a set, and the order of labels matters"):
         fit_filter(ROWS, TRUTH, **{"classes": NAMES, "remove": ["cat"], name: values})
+
+
+def test_trials_take_labels_in_order_too():
+    for classes in (set(NAMES), LABEL2ID):
+        with pytest.raises(UnlabelError, match=r"^classes is a (set|mapping)"):
+            try_labels(ROWS, TRUTH, classes=classes, remove=["cat"])
 
 
 def test_the_labels_to_keep_may_be_a_set():
@@ -90,7 +97,7 @@ def test_classes_that_permute_the_names_of_a_frame_are_refused(frame):
 def test_a_column_of_another_label_is_refused(frame, columns):
     remover = LabelRemover(remove=["cat"], classes=NAMES).fit(ROWS, TRUTH)
     for give in (remover.filter_.apply, remover.filter_.removed_mass):
-        with pytest.raises(UnlabelError, match=r"of the confidences is '(dog|fox)' and the"):
+        with pytest.raises(UnlabelError, match=r"Column [01] of the confidences is '(dog|fox)'"):
             give(frame(ROWS, columns))
 
 
@@ -98,6 +105,12 @@ def test_columns_under_names_that_are_not_labels_are_taken_in_their_order(frame)
     fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=["cat"])
     result = fitted.apply(frame(ROWS, ["p_cat", "p_dog", "p_fox"]))
     np.testing.assert_array_equal(result, fitted.apply(ROWS))
+
+
+def test_columns_of_labels_and_of_others_are_refused(frame):
+    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=["cat"])
+    with pytest.raises(UnlabelError, match="Column 2 of the confidences is 'score'"):
+        fitted.apply(frame(ROWS, ["cat", "dog", "score"]))
 
 
 def test_numbers_name_columns_too(frame):
@@ -191,8 +204,9 @@ def test_numbers_of_numpy_in_a_list_are_labels():
     assert fit_filter(ROWS, truth, remove=[0]).counts == (2,)
     accuracy = metrics.label_accuracy(ROWS, truth, [0, 1, 2])
     np.testing.assert_array_equal(accuracy, [1, 1, np.nan])
-    with pytest.raises(UnlabelError, match=r"no label .*True"):
-        fit_filter(ROWS, [np.True_, np.False_, np.True_], remove=[0])
+    for truth in ([np.True_, np.False_, np.True_], [1, True, 0]):
+        with pytest.raises(UnlabelError, match=r"no label .*True"):
+            fit_filter(ROWS, truth, remove=[0])
 
 
 # Names

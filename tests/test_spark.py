@@ -492,6 +492,10 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
     assert "does not tell which columns hold the confidences" in refusal(
         face.fit, df, remove=["cat"]
     )
+    counted = df.selectExpr(
+        "array(cat, dog, fox) AS p", *[f"int({name}) AS {name}" for name in names]
+    )
+    assert "does not tell which columns" in refusal(face.apply, counted, retired)
     assert "There are 2 columns and 3 labels" in refusal(
         face.apply, df, retired, columns=["cat", "dog"]
     )
@@ -655,7 +659,7 @@ def test_command_line_mistakes(spark, files, retired, monkeypatch):
     pa.parquet.write_table(bad, files / "bad.parquet")
     code, _, err = spark_apply(files, "bad.parquet", "kept.parquet")
     assert code == 2
-    assert f"Error: {files / 'bad.parquet'}: Partition 0 (id=0): Row 0 is no row" in err
+    assert f"Error: {files / 'bad.parquet'}: Partition 0 (id=0): Row 0 is not a row" in err
     assert err.count("\n") == 1
     (files / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
     code, _, err = spark_apply(files, "broken.parquet", "kept.parquet")

@@ -85,7 +85,7 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     labels = np.array(["dog"] * 30)
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / f"in.{suffix}")
-    assert "Row 23 is no row" in refused(*arguments, "--out", tmp_path / f"out.{suffix}")
+    assert "Row 23 is not a row" in refused(*arguments, "--out", tmp_path / f"out.{suffix}")
     rows[23, 1] = ROWS[23 % 3, 1]
     labels = labels.astype(object)
     labels[25] = "dgo"

@@ -287,10 +287,53 @@ def test_logits_among_other_numbers_are_not_guessed(rows, tmp_path):
     pa.parquet.write_table(table.filter(pa.array(truth != "owl")), tmp_path / "some.parquet")
     assert "true label 'owl'" in unlabel("fit", tmp_path / "some.parquet", *out)[2]
     assert unlabel("fit", tmp_path / "some.parquet", *out, "--classes", ",".join(NAMES))[0] == 0
-    # Reference rows of the removed label alone say nothing of the other columns.
+    # Rows of the removed label alone, and no true labels at all, say nothing of other columns.
     pa.parquet.write_table(table.filter(pa.array(truth == "dog")), tmp_path / "dogs.parquet")
-    assert unlabel("fit", tmp_path / "dogs.parquet", *out)[0] == 0
-    assert unlabel("fit", tmp_path / "in.parquet", *out, "--method", "mask")[0] == 0
+    for name, more in (("dogs.parquet", ()), ("in.parquet", ("--method", "mask"))):
+        assert "name the labels with --classes" in unlabel("fit", tmp_path / name, *out, *more)[2]
+        named = ("--classes", ",".join(NAMES))
+        assert unlabel("fit", tmp_path / name, *out, *more, *named)[0] == 0
+    # A label whose logits happen to be whole would be passed over.
+    rounded = table.drop("cat").append_column("cat", pa.array(np.arange(50)))
+    pa.parquet.write_table(rounded.filter(pa.array(truth != "cat")), tmp_path / "whole.parquet")
+    assert "whole numbers in column 'cat'" in unlabel("fit", tmp_path / "whole.parquet", *out)[2]
+
+
+def test_guessed_labels_are_said(rows, tmp_path):
+    table = wide(rows, label=np.array(NAMES)[rows.argmax(axis=1)])
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    out = ("--remove", "dog", "--out", tmp_path / "f.safetensors", "--force")
+    guess = f"The labels were taken to be {', '.join(map(repr, NAMES))}: if not, name them"
+    assert guess in unlabel("fit", tmp_path / "in.parquet", *out)[1]
+    named = unlabel("fit", tmp_path / "in.parquet", *out, "--classes", ",".join(NAMES))[1]
+    assert "taken to be" not in named
+
+
+@pytest.mark.parametrize("method", ["osr", "mask"])
+def test_a_column_of_true_labels_is_never_taken_for_a_label(rows, tmp_path, method):
+    table = pa.table({str(i): rows[:, i] for i in range(4)} | {"label": np.arange(50) % 4 * 1.0})
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    out = tmp_path / "f.safetensors"
+    options = ("--remove", "1", "--method", method, "--out", out)
+    assert unlabel("fit", tmp_path / "in.parquet", *options)[0] == 0
+    assert OutputFilter.load(out).classes_in == ("0", "1", "2", "3")
+
+
+def test_columns_of_labels_that_hold_no_confidences_beside_lists_are_asked_about(fitted, tmp_path):
+    table = pa.table({"p": [[0.25] * 4], **{name: [1] for name in NAMES}})
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    fitted.save(tmp_path / "f.safetensors")
+    apply = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
+    out = ("--out", tmp_path / "out.parquet")
+    assert "if those hold the confidences, say so with --list-column" in unlabel(*apply, *out)[2]
+    assert unlabel(*apply, *out, "--list-column", "p")[0] == 0
+
+
+def test_a_column_of_zeros_is_asked_about_in_parquet_too(rows, tmp_path):
+    table = wide(rows, label=np.array(NAMES)[rows.argmax(axis=1)], cost=np.zeros(50))
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    out = ("--remove", "dog", "--out", tmp_path / "f.safetensors")
+    assert "0 in every row of column 'cost'" in unlabel("fit", tmp_path / "in.parquet", *out)[2]
 
 
 def test_labels_from_a_file(rows, fitted, tmp_path):

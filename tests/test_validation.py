@@ -313,7 +313,7 @@ def test_a_missing_true_label_is_named_with_its_row(missing):
     [
         (
             TRUTH[:39],
-            "There are 40 rows of confidences and 39 true labels: give one true label per",
+            "There are 40 rows of confidences and 39 true labels: give one",
         ),
         (TRUTH[:, None], r"The true labels have the shape \(40, 1\): give one true label per row"),
         ("dog", r"The true labels have the shape \(\): give one true label per row"),

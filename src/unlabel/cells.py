@@ -85,15 +85,23 @@ def decimal_columns(batch: pa.RecordBatch) -> list[str]:
     ]
 
 
-def zero_columns(batch: pa.RecordBatch) -> list[str]:
-    """The names of the columns of texts that are all 0."""
-    return [
-        name
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if _is_text(column)
-        and len(numbers := _numbers(plain(column))) == len(column)
-        and not numbers.any()
-    ]
+def doubtful_columns(batch: pa.RecordBatch) -> tuple[list[str], list[str]]:
+    """The names of the columns of zeros, and of the columns of other whole numbers."""
+    zeros, whole = [], []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _is_text(column):
+            numbers = _numbers(plain(column))
+        elif pa.types.is_floating(_kind(column)):
+            numbers = as_floats(column.drop_null(), name, 0)
+        else:
+            if pa.types.is_integer(_kind(column)):
+                whole.append(name)
+            continue
+        if len(numbers) == len(column) and not numbers.any():
+            zeros.append(name)
+        elif 2 * len(numbers) > len(column) and (numbers == np.floor(numbers)).all():
+            whole.append(name)
+    return zeros, whole
 
 
 def numbers_of_another_kind(batch: pa.RecordBatch) -> str:

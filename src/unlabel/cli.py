@@ -74,7 +74,7 @@ def fit(
     """
     refuse_existing(out, overwrite=force)
     with progress_bar(f"Reading {reference.name}") as report:
-        fitted = fit_table(
+        fitted, guess = fit_table(
             reference,
             remove=remove,
             keep=keep,
@@ -91,6 +91,8 @@ def fit(
         f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed "
         f"({sum(fitted.counts)} reference rows)."
     )
+    if guess:
+        _say(guess)
 
 
 @app.command()

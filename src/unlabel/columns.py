@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from unlabel.cells import (
     as_floats,
     decimal_columns,
+    doubtful_columns,
     numbers_of_another_kind,
-    zero_columns,
 )
 from unlabel.label_cells import label_cells, label_positions, positions_by_text
 from unlabel.parts import Floats
@@ -30,6 +30,7 @@ class WideColumns:
 
     classes: tuple[Label, ...]
     guess: str = ""  # what to say of rows that look wrong where the columns were guessed
+    doubtful: str = ""  # a column that may be a label's too, where they were guessed
 
     def __post_init__(self) -> None:
         positions_by_text(self.classes)
@@ -58,6 +59,7 @@ class ListColumn:
     classes: tuple[Label, ...]
     fixed_size: bool = True
     guess: str = ""
+    doubtful: str = ""
     order: tuple[int, ...] | None = None  # where each label stands in the lists, if not in order
 
     @property
@@ -141,6 +143,12 @@ def _is_wide(table: Table, classes: Sequence[Label] | None, lists: list[str]) ->
     kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
     missing = [label for label in classes if str(label) not in kinds]
     named = [label for label in classes if pa.types.is_floating(kinds.get(str(label), pa.null()))]
+    if not missing and len(named) < len(classes):
+        other = next(label for label in classes if not pa.types.is_floating(kinds[str(label)]))
+        raise UnlabelError(
+            f"{table.path} has {kinds[str(other)]} in the column of the label {other!r}, and lists "
+            f"in column {lists[0]!r}: if those hold the confidences, say so with --list-column."
+        )
     if missing and named:
         raise UnlabelError(
             f"{table.path} has a column of numbers for the label {named[0]!r}, none for "
@@ -174,11 +182,14 @@ def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
 def _find_wide(
     table: Table, classes: Sequence[Label] | None, label_column: str | None
 ) -> WideColumns:
-    names, guess = table.schema.names, ""
+    names, guess, doubtful = table.schema.names, "", ""
     if classes is None:
         head = table.head()
         classes = [name for name in decimal_columns(head) if name != label_column]
-        if zeros := [name for name in zero_columns(head) if name != label_column]:
+        zeros, whole = (
+            [name for name in names if name != label_column] for names in doubtful_columns(head)
+        )
+        if zeros:
             raise UnlabelError(
                 f"{table.path} has 0 in every row of column {zeros[0]!r}, which may be a label or "
                 "not: name the labels with --classes."
@@ -192,7 +203,8 @@ def _find_wide(
                 )
             )
         guess = f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
-    wide = WideColumns(as_classes(classes), guess)
+        doubtful = next((name for name in whole if name not in classes), "")
+    wide = WideColumns(as_classes(classes), guess, doubtful)
     times = Counter(names)
     for name in wide.names:
         if times[name] != 1:

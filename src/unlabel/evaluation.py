@@ -17,6 +17,7 @@ from unlabel.validation import (
     Label,
     Method,
     UnlabelError,
+    as_classes,
     as_confidences,
     columns_of,
     label_key,
@@ -95,7 +96,7 @@ def try_labels(
     seed : int
         Draws one half of each label's rows to fit on. The other half is judged.
     """
-    names = tuple(classes)
+    names = as_classes(classes)
     rows = as_confidences(base, input, names)
     columns = true_columns(labels, names, len(rows))
     truth = _as_array(labels)

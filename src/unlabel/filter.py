@@ -37,7 +37,6 @@ from unlabel.validation import (
     as_confidences,
     as_labels,
     as_rows,
-    check_column_order,
     check_rows,
     choice,
     known_columns,
@@ -153,7 +152,9 @@ class OutputFilter:
         steps = (self.removed_columns, self.means, self.shares)
         if self._fitted is not None:
             fitted_classes, *fitted_steps = self._fitted
-            check_column_order(self.classes_in, fitted_classes)
+            places = known_columns(self.classes_in, fitted_classes)
+            if ((places >= 0) & (places != np.arange(len(places)))).any():
+                raise UnlabelError("The labels of a filter cannot change places: fit it anew.")
             if not all(map(np.array_equal, steps, fitted_steps)):
                 raise UnlabelError(
                     "The steps of a filter were fitted one after another and cannot be changed one "

@@ -19,7 +19,7 @@ from unlabel.validation import (
     as_classes,
     as_confidences,
     as_labels,
-    check_column_order,
+    check_columns,
     column_names,
     distinct_labels,
     known_columns,
@@ -85,7 +85,7 @@ def rows_and_columns(
 
 def comparable_rows(one: Any, other: Any, *, same_rows: bool = True) -> tuple[Floats, Floats]:
     """Rows of probabilities that can be compared."""
-    check_column_order(column_names(other), column_names(one))
+    check_columns(column_names(other), column_names(one))
     a, b = checked_rows(one, "probabilities"), checked_rows(other, "probabilities")
     if a.shape[1] != b.shape[1] or (same_rows and len(a) != len(b)):
         raise UnlabelError(

@@ -24,7 +24,7 @@ from unlabel.validation import (
     Method,
     UnlabelError,
     as_classes,
-    check_column_order,
+    check_columns,
     column_names,
     label_array,
     readable,
@@ -116,7 +116,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         classes = names or None
         if self.classes is not None:
             classes = as_classes(self.classes)
-            check_column_order(names, classes)
+            check_columns(names, classes)
         self.filter_ = fit_filter(
             rows,
             y,
@@ -145,7 +145,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = readable(X, "confidences")
         rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False, reset=False)
-        check_column_order(column_names(X), self.filter_.classes_in)
+        check_columns(column_names(X), self.filter_.classes_in)
         return self.filter_.apply(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:

@@ -57,11 +57,12 @@ def fit_table(
     list_column: str | None,
     label_column: str,
     progress: Progress,
-) -> OutputFilter:
-    """Fit a filter on a table of reference rows."""
+) -> tuple[OutputFilter, str]:
+    """Fit a filter on a table of reference rows; a sentence tells where labels were guessed."""
     needs_truth = calibrate or method != "mask"
-    table, columns = open_confidences(
-        path, classes, list_column=list_column, label_column=label_column if needs_truth else None
+    table = open_table(path)
+    columns = confidence_columns(
+        table, classes, list_column=list_column, label_column=label_column, needed=needs_truth
     )
     removed = labels_to_remove(
         columns.classes, labels_of(columns.classes, remove), labels_of(columns.classes, keep)
@@ -74,7 +75,7 @@ def fit_table(
         only=None if calibrate or not needs_truth else removed,
         progress=progress,
     )
-    return fit_filter(
+    fitted = fit_filter(
         rows,
         labels,
         classes=columns.classes,
@@ -83,6 +84,7 @@ def fit_table(
         input=input,
         calibrate=calibrate,
     )
+    return fitted, columns.guess
 
 
 def labels_of(classes: Sequence[Label], texts: Sequence[str] | None) -> list[Label] | None:
@@ -113,12 +115,13 @@ def confidence_columns(
     *,
     list_column: str | None,
     label_column: str | None,
+    needed: bool = True,
 ) -> TableColumns:
-    """Find a table's confidences, beside its column of true labels if it needs one."""
-    if label_column is not None and table.schema.names.count(label_column) != 1:
+    """Find a table's confidences, beside its column of true labels where that is needed."""
+    if needed and label_column is not None and table.schema.names.count(label_column) != 1:
         raise no_label_column(table, label_column, classes, list_column)
     columns = find_columns(table, classes, list_column=list_column, label_column=label_column)
-    if label_column in columns.names:
+    if needed and label_column in columns.names:
         raise UnlabelError(
             f"{table.path} has confidences in the column {label_column!r}, which would hold the "
             "true labels too: choose another one with --label-column."
@@ -157,7 +160,7 @@ def read_confidences(
         rows.append(confidences)
     if not rows:
         raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
-    if input == "logits" and columns.guess and not seen <= {*(wanted or ())}:
+    if input == "logits" and columns.guess:
         _refuse_strangers(table, columns, seen)
     every_row = np.concatenate(rows)
     if input == "logits":
@@ -168,10 +171,15 @@ def read_confidences(
 
 
 def _refuse_strangers(table: Table, columns: TableColumns, seen: set[int]) -> None:
-    """Refuse guessed columns that no row has as its true label, where rows have labels that remain.
+    """Refuse guessed columns of logits where a column may be a label's or not.
 
     Logits need not sum to 1: a latency among them would pass for a label, and the likeliest one.
     """
+    if columns.doubtful:
+        raise UnlabelError(
+            f"{table.path} has whole numbers in column {columns.doubtful!r}, which may be the "
+            "logits of a label or not: name the labels with --classes."
+        )
     for position, label in enumerate(columns.classes):
         if position not in seen:
             raise UnlabelError(

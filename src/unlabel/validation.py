@@ -206,12 +206,13 @@ def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
     if values.dtype != object:
         names, inverse = np.unique(values, return_inverse=True)
         return names.tolist(), inverse
-    try:
-        position = {label: i for i, label in enumerate(dict.fromkeys(values.tolist()))}
+    try:  # True equals 1, and is another label
+        keys = [(isinstance(label, bool), label) for label in values.tolist()]
+        position = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     except TypeError as error:
         raise UnlabelError("The true labels are not all texts or numbers.") from error
-    codes = (position[label] for label in values.tolist())
-    return list(position), np.fromiter(codes, np.intp, len(values))
+    codes = np.fromiter((position[key] for key in keys), np.intp, len(keys))
+    return [label for _, label in position], codes
 
 
 def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
@@ -259,17 +260,35 @@ def column_names(values: Any) -> tuple[Any, ...]:
 
 
 def check_column_order(names: Sequence[Any], classes: Sequence[Label]) -> None:
-    """Refuse a table that has a label's column where the model has another label."""
+    """Refuse a label's column where the model has another label."""
     if not names or tuple(names) == tuple(classes):
         return
     known = {spelling for label in classes for spelling in (str(label), label_key(label))}
     for at, (name, label) in enumerate(zip(names, classes, strict=False)):
         spellings = {str(name), label_key(name)}
-        if spellings & known and not spellings & {str(label), label_key(label)}:
+        if spellings & known and spellings.isdisjoint((str(label), label_key(label))):
             raise UnlabelError(
                 f"Column {at} of the confidences is {name!r} and the model's label {at} is "
                 f"{label!r}: give the columns in the order of the model's labels."
             )
+
+
+def check_columns(names: Sequence[Any], classes: Sequence[Label]) -> None:
+    """Refuse a table whose columns are not the model's labels in their order, or all unlike them.
+
+    Columns that are called otherwise, all of them, are taken in their order.
+    """
+    check_column_order(names, classes)
+    own = [
+        not {str(name), label_key(name)}.isdisjoint((str(label), label_key(label)))
+        for name, label in zip(names, classes, strict=False)
+    ]
+    if any(own) and not all(own):
+        at = own.index(False)
+        raise UnlabelError(
+            f"Column {at} of the confidences is {names[at]!r}, and others are called after labels: "
+            f"call it {classes[at]!r} if it holds that label's confidences."
+        )
 
 
 def readable(values: Any, what: str) -> Any:
@@ -294,7 +313,7 @@ def readable(values: Any, what: str) -> Any:
 def as_rows(values: Any, classes: Sequence[Label] | None = None) -> Floats:
     """Rows in their own float type, whatever they hold."""
     if classes is not None:
-        check_column_order(column_names(values), classes)
+        check_columns(column_names(values), classes)
     values = readable(values, "confidences")
     try:
         rows = np.asarray(values)

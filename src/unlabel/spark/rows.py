@@ -88,7 +88,10 @@ def _default_columns(schema: StructType, classes: Sequence[Label] | None) -> str
     named = [str(label) for label in classes or () if str(label) in schema.names]
     if not named and len(arrays) == 1:
         return arrays[0]
-    if not named and (arrays or vectors or classes is None):
+    floats = [name for name in named if isinstance(schema[name].dataType, FloatType | DoubleType)]
+    # Counts and the like may be named after labels too, beside an array with the confidences.
+    is_open = arrays and len(floats) < len(classes or ())
+    if is_open or (not named and (vectors or classes is None)):
         raise UnlabelError(
             "The DataFrame does not tell which columns hold the confidences: name one column per "
             "label with columns=[...], or one array column with columns='...'."
