@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from safetensors.torch import load_file, save_file
 
 from golden_faces import CLASSES, GOLDEN, golden_filter
-from unlabel import UnlabelError
+from unlabel import OutputFilter, UnlabelError
 from unlabel.torch import FilterModule, remove_labels
 
 ROWS = torch.tensor(GOLDEN["probabilities"])
@@ -19,7 +19,15 @@ ROWS = torch.tensor(GOLDEN["probabilities"])
 def with_labels(fitted, names):
     """The same filter for labels of other names."""
     new = dict(zip(fitted.classes_in, names, strict=True))
-    return replace(fitted, classes_in=names, removed=[new[label] for label in fitted.removed])
+    return OutputFilter(
+        classes_in=names,
+        removed=[new[label] for label in fitted.removed],
+        means=fitted.means,
+        shares=fitted.shares,
+        counts=fitted.counts,
+        method=fitted.method,
+        input=fitted.input,
+    )
 
 
 OTHER_LABELS = {
