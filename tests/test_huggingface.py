@@ -17,12 +17,16 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before it as well: nothing may be download
 from transformers import (
     AutoModelForSequenceClassification,
     BertConfig,
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
     BertTokenizer,
     DeiTConfig,
     DeiTForImageClassificationWithTeacher,
     DeiTModel,
+    ElectraConfig,
+    ElectraForPreTraining,
     ResNetConfig,
     ResNetForImageClassification,
     SegformerConfig,
@@ -351,6 +355,23 @@ def test_outputs_without_a_loss_and_without_logits():
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
     with pytest.raises(UnlabelError, match="The outputs of DeiTModel have no logits"):
         remove_labels(DeiTModel(config), fitted)(**images)
+
+
+@pytest.mark.parametrize(
+    "kind", [BertForMultipleChoice, BertForQuestionAnswering, ElectraForPreTraining]
+)
+def test_logits_that_are_not_over_the_labels_are_refused(kind):
+    # Over the choices and the words of a text, of which there may be as many as labels.
+    class Mine(kind):
+        pass
+
+    config = ElectraConfig if kind is ElectraForPreTraining else BertConfig
+    options = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = config(vocab_size=9, intermediate_size=16, **options, **LABELS)
+    message = f"The logits of {kind.__name__} are not one per label: .*ForSequenceClassification"
+    for model in (kind(config), Mine(config)):
+        with pytest.raises(UnlabelError, match=message):
+            remove_labels(model, golden_filter("osr", "logits"))
 
 
 def test_an_image_classifier_loses_labels():

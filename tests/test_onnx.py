@@ -415,6 +415,99 @@ def test_a_top_label_is_found_however_it_is_computed(how):
     np.testing.assert_array_equal(result["l"].ravel(), np.array([0, 2])[result["p"].argmax(axis=1)])
 
 
+LABEL_TYPES = {
+    "float": ("float[N]", "l = Cast<to=1>(top)"),
+    "uint8": ("uint8[N]", "l = Cast<to=2>(top)"),
+    "text": ("string[N]", "l = Cast<to=8>(top)"),
+    "a table of a table": ("int64[N]", "i = Gather(turned, top)  l = Gather(back, i)"),
+}
+
+
+@pytest.mark.parametrize("how", LABEL_TYPES)
+def test_a_top_label_is_found_in_every_type(how):
+    kind, nodes = LABEL_TYPES[how]
+    model = parsed(f"""
+        net (float[N,3] x) => (float[N,3] p, {kind} l)
+        <int64[3] turned = {{1,2,0}}, int64[3] back = {{2,0,1}}>
+        {{ p = Softmax<axis=1>(x)  top = ArgMax<axis=1, keepdims=0>(p)  {nodes} }}""")
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype("f4")
+    before, after = run(model, x=x), run(graft(model, mask_filter(3)), x=x)
+    np.testing.assert_array_equal(before["l"].astype(int), before["p"].argmax(axis=1))
+    expected = np.array([0, 2])[after["p"].argmax(axis=1)]
+    assert after["l"].dtype == before["l"].dtype
+    np.testing.assert_array_equal(after["l"].astype(int), expected)
+
+
+NOT_FOLLOWED = {
+    "top one": ("int64[N,1]", "values, l = TopK(p, k)"),
+    "top one of the logits": ("int64[N,1]", "values, l = TopK(s, k)"),
+    "top one of what they come from": ("int64[N,1]", "values, l = TopK(s0, k)"),
+    "counted from one": ("int64[N]", "top = ArgMax<axis=1, keepdims=0>(p)  l = Add(top, k)"),
+    "the least one": ("int32[N]", "i = ArgMin<axis=1, keepdims=0>(s)  l = Cast<to=6>(i)"),
+    "by a product": (
+        "int64[N]",
+        "h = Hardmax<axis=1>(p)  f = MatMul(h, numbers)  l = Cast<to=7>(f)",
+    ),
+    "of other columns": ("int64[N]", "t = MatMul(p, w)  l = ArgMax<axis=1, keepdims=0>(t)"),
+    "of a picture": (
+        "int64[A,B]",
+        "c = Reshape(p, picture)  l = ArgMax<axis=2, keepdims=0>(c)",
+    ),
+    "in a branch": (
+        "int64[N]",
+        "l = If(yes) <"
+        "then_branch = a () => (int64[N] m) { m = ArgMax<axis=1, keepdims=0>(p) },"
+        "else_branch = b () => (int64[N] n) { n = ArgMin<axis=1, keepdims=0>(p) }>",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", NOT_FOLLOWED)
+def test_a_label_that_is_not_followed_is_refused(how):
+    kind, nodes = NOT_FOLLOWED[how]
+    model = parsed(f"""
+        net (float[N,5] x, bool yes) => (float[N,3] p, {kind} l)
+        <int64[1] k = {{1}}, float[3] numbers = {{0,1,2}}, float[1] two = {{2}},
+         float[5,3] v = {{0,0,1, 0,1,0, 1,0,0, 0,0,0, 1,1,1}}, int64[3] picture = {{2,-1,3}},
+         float[3,3] w = {{0,0,1, 0,1,0, 1,0,0}}>
+        {{ s0 = MatMul(x, v)  s = Div(s0, two)  p = Softmax<axis=1>(s)  {nodes} }}""")
+    assert run(model, x=np.eye(5, dtype="f4")[:4], yes=np.array(True))["l"].size == 4
+    message = "'l' is computed from the confidences .*graph.output or with onnx.utils.extract_model"
+    with pytest.raises(UnlabelError, match=message):
+        graft(model, mask_filter(3))
+    del model.graph.output[1]
+    assert graft(model, mask_filter(3)).graph.output[0].name == "p"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_classifiers_label_that_is_not_followed_is_refused(digits):
+    model = to_onnx(
+        RandomForestClassifier(3, random_state=0).fit(digits[0][:90], digits[1][:90]),
+        digits[0][:1],
+        options={"zipmap": False},
+    )
+    fitted = mask_filter(10)
+    assert graft(model, fitted)
+    name = model.graph.output[0].name
+    model.graph.node.append(helper.make_node("Neg", [name], ["turned"]))
+    model.graph.output[0].name = "turned"
+    with pytest.raises(UnlabelError, match="'turned' is computed from the confidences"):
+        graft(model, fitted)
+
+
+def test_integers_that_do_not_come_of_the_logits_stay_as_they_are():
+    model = parsed("""
+        net (float[N,5] x, int64[N] id) => (float[N,3] p, int64[2] size, int64[N] same, int32[N] b)
+        <float[5,3] v = {0,0,1, 0,1,0, 1,0,0, 0,0,0, 1,1,1}>
+        { s = MatMul(x, v)  p = Softmax<axis=1>(s)  size = Shape(p)  same = Identity(id)
+          m = ArgMin<axis=1, keepdims=0>(x)  b = Cast<to=6>(m) }""")
+    feeds = {"x": np.eye(5, dtype="f4"), "id": np.arange(5) + 70}
+    before, after = run(model, **feeds), run(graft(model, mask_filter(3)), **feeds)
+    assert after["p"].shape == (5, 2)
+    for name in ("size", "same", "b"):
+        np.testing.assert_array_equal(after[name], before[name])
+
+
 @pytest.mark.parametrize("width", [2, 3])
 def test_what_is_no_top_label_of_the_confidences_stays_as_it_is(width):
     # Groups of labels before the head, as wide as the head or not, and the best row of each label.
@@ -524,6 +617,111 @@ def test_a_contradiction_in_the_graph_names_the_option(text, found, declared):
     np.testing.assert_allclose(run(grafted, x=x)["p"], [[0.4, 0.6]], rtol=0, atol=1e-6)
     recorded = {entry.key: json.loads(entry.value) for entry in grafted.metadata_props}
     assert recorded["unlabel"]["input"] == found
+
+
+LAST_OPERATORS = {
+    "MatMul": ("p = MatMul(x, w)", "logits"),
+    "MatMul of two": (
+        "t = Transpose<perm=[1, 0]>(x)  y = MatMul(x, t)  p = MatMul(y, x)",
+        "logits",
+    ),
+    "scaled": ("y = Gemm(x, w)  p = Mul(y, two)", "logits"),
+    "divided": ("y = Gemm(x, w)  p = Div(y, two)", "logits"),
+    "scaled by what is computed": ("y = MatMul(x, w)  e = Exp(two)  p = Mul(e, y)", "logits"),
+    "a bias in a node": (
+        "b = Constant<value_floats=[1.0, 2.0, 3.0]>()  y = MatMul(x, w)  p = Add(y, b)",
+        "logits",
+    ),
+    "a bias of what is not known": (
+        "b = Constant<value_floats=[1.0, 2.0, 3.0]>()  y = Exp(x)  p = Add(y, b)",
+        "logits",
+    ),
+    "Add of two": ("y = MatMul(x, w)  z = Exp(x)  p = Add(y, z)", "logits"),
+    "Log of Softmax": ("y = Softmax<axis=1>(x)  p = Log(y)", "logits"),
+    "LogSoftmax": ("p = LogSoftmax<axis=-1>(x)", "logits"),
+    "pooled": (
+        "i = Reshape(x, image)  c = Conv(i, k)  r = Relu(c)  g = GlobalAveragePool(r)"
+        "  p = Flatten(g)",
+        "logits",
+    ),
+    "clipped": ("y = Softmax<axis=1>(x)  p = Clip(y, two, two)", "probabilities"),
+    "Softmax of the last": ("p = Softmax(x)", "probabilities"),
+    "turned over": (
+        "t = Transpose<perm=[1, 0]>(x)  y = Softmax<axis=0>(t)  p = Transpose<perm=[1, 0]>(y)",
+        "probabilities",
+    ),
+    "pixels": ("i = Reshape(x, image)  y = Softmax<axis=1>(i)  p = Flatten(y)", "probabilities"),
+}
+CONSTANTS = """float[3,3] w = {1,2,3,4,5,6,7,8,0}, float two = {2}, int64[4] image = {-1,3,1,1},
+    float[3,3,1,1] k = {1,2,3,4,5,6,7,8,0}"""
+
+
+def three_scores(nodes, opset=17):
+    return parsed(f"net (float[N,3] x) => (float[N,3] p) <{CONSTANTS}> {{ {nodes} }}", opset)
+
+
+@pytest.mark.parametrize("case", LAST_OPERATORS)
+def test_what_the_last_operators_give_is_seen(case):
+    nodes, found = LAST_OPERATORS[case]
+    model = three_scores(nodes)
+    run(model, x=np.eye(3, dtype="f4"))
+    other = ({*INPUTS} - {found}).pop()
+    with pytest.raises(UnlabelError, match=f"'p' holds {found} and the filter takes {other}"):
+        graft(model, mask_filter(3, input=other))
+    assert graft(model, mask_filter(3, input=found))
+
+
+AXIS = "from a Softmax that does not go over the labels: correct the axis"
+SHIFTED = "holds probabilities that a constant is added to or multiplied with"
+NEITHER = {
+    "over the batch": ("p = Softmax<axis=0>(x)", 17, AXIS),
+    "over the batch, as logarithms": ("p = LogSoftmax<axis=0>(x)", 17, AXIS),
+    "Log of one over the batch": ("y = Softmax<axis=0>(x)  p = Log(y)", 17, AXIS),
+    "over all rows at once": ("p = Softmax<axis=0>(x)", 11, AXIS),
+    "over one pixel": ("i = Reshape(x, image)  y = Softmax(i)  p = Flatten(y)", 17, AXIS),
+    "per cent": ("y = Softmax<axis=1>(x)  p = Mul(y, two)", 17, SHIFTED),
+    "divided": ("y = Softmax<axis=1>(x)  p = Div(y, two)", 17, SHIFTED),
+    "plus": ("y = Softmax<axis=1>(x)  p = Add(two, y)", 17, SHIFTED),
+    "clipped": ("y = Sigmoid(x)  p = Clip(y)", 17, "'p' comes from a Sigmoid"),
+}
+
+
+@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("case", NEITHER)
+def test_what_is_neither_logits_nor_probabilities_is_refused(case, input):
+    nodes, opset, message = NEITHER[case]
+    with pytest.raises(UnlabelError, match=message):
+        graft(three_scores(nodes, opset), mask_filter(3, input=input))
+
+
+def test_an_old_softmax_flattens():
+    model = three_scores("i = Reshape(x, image)  y = Softmax(i)  p = Flatten(y)", opset=11)
+    with pytest.raises(UnlabelError, match="'p' holds probabilities"):
+        graft(model, mask_filter(3, input="logits"))
+    found = run(graft(model, mask_filter(3)), x=np.log(np.array([[0.2, 0.5, 0.3]], "f4")))["p"]
+    np.testing.assert_allclose(found, [[0.4, 0.6]], rtol=0, atol=1e-6)
+
+
+OPEN = {
+    "a softmax by hand": "e = Exp(x)  s = ReduceSum<keepdims=1>(e)  p = Div(e, s)",
+    "normalised": "y = Gemm(x, w)  r = Relu(y)  s = ReduceSum<keepdims=1>(r)  p = Div(r, s)",
+    "a mean": "a = Softmax(x)  y = Gemm(x, w)  b = Softmax(y)  s = Add(a, b)  p = Div(s, two)",
+    "labels that are added up": "y = Softmax(x)  p = MatMul(y, w)",
+}
+
+
+@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("case", OPEN)
+def test_where_nothing_can_be_told_the_filter_is_believed(case, input):
+    assert graft(three_scores(OPEN[case]), mask_filter(3, input=input))
+
+
+def test_operators_of_another_domain_are_not_taken_for_those_they_are_named_after():
+    model = parse_model("""<ir_version: 8, opset_import: ["": 17, "mine": 1]>
+        net (float[N,3] x) => (float[N,3] p) { p = mine.Add(x) }
+        <domain: "mine", opset_import: ["": 17]> Add (a) => (b) { b = Identity(a) }""")
+    for input in INPUTS:
+        assert graft(model, mask_filter(3, input=input))
 
 
 def test_the_command_takes_what_the_model_gives(tmp_path):

@@ -52,6 +52,7 @@ def test_the_dimension_that_is_told_is_filtered(shape, dim):
     result = FilterModule(fitted, dim=dim)(rows)
     expected = np.apply_along_axis(lambda row: fitted.apply(row[None])[0], dim, rows.numpy())
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+    assert result.is_contiguous()  # as what torch.softmax gives is
 
 
 def test_a_dimension_that_is_not_that_of_the_labels_is_refused():

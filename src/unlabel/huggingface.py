@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ def remove_labels(
             f"The model is a {type(model).__name__}: give a PreTrainedModel, as from_pretrained "
             "and pipeline.model are."
         )
+    _check_task(type(model))
     if hasattr(model, FILTER_NAME):
         raise UnlabelError(
             "The model has a filter already: remove all labels from the model it was made of, with "
@@ -94,6 +96,22 @@ def remove_labels(
     if hasattr(model, "num_labels"):
         filtered.num_labels = len(remaining)
     return filtered
+
+
+def _check_task(kind: type) -> None:
+    """Refuse the models of transformers whose logits are not over the labels.
+
+    Those of BertForMultipleChoice, say, are over the choices, which may be as many.
+    """
+    names = [each.__name__ for each in kind.__mro__ if each.__module__.startswith("transformers.")]
+    for name in names:
+        if task := re.search("For([A-Z].*)", name):
+            if "Classification" not in task[1] and task[1] != "SemanticSegmentation":
+                raise UnlabelError(
+                    f"The logits of {name} are not one per label: labels can be removed from "
+                    "classifiers alone, such as ...ForSequenceClassification."
+                )
+            return
 
 
 def _label_names(config: transformers.PretrainedConfig) -> list[str]:

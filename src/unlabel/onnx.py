@@ -39,16 +39,9 @@ from unlabel.files import (
     whole_file,
 )
 from unlabel.filter import OutputFilter, require_filter
-from unlabel.onnx_graph import (
-    GraphReader,
-    Head,
-    all_names,
-    declare_width,
-    drop_unused,
-    insert_nodes,
-    rename,
-    with_labels,
-)
+from unlabel.onnx_edit import declare_width, drop_unused, insert_nodes, rename, with_labels
+from unlabel.onnx_graph import GraphReader, Head, all_names
+from unlabel.onnx_kind import input_kind
 from unlabel.onnx_nodes import Nodes, add_filter
 from unlabel.validation import InputKind, UnlabelError
 
@@ -74,7 +67,7 @@ def graft(
         A fitted filter of method "osr" or "mask".
     input : {"probabilities", "logits"}, optional
         What the model gives; if not given, what the filter was fitted on. Where the model's last
-        operator says something else, it is refused.
+        operators say something else, it is refused.
     output : str, optional
         The output with the confidences, where the model has several of that width.
 
@@ -83,7 +76,8 @@ def graft(
     onnx.ModelProto
         The model with the same outputs, less the removed labels: the confidences are
         probabilities of the labels that remain, and the output with the top label is found
-        from them. Other outputs are as they were. External data is loaded.
+        from them. Other outputs are as they were; integers and texts that are computed from the
+        confidences in another way are refused. External data is loaded.
 
     Examples
     --------
@@ -178,7 +172,7 @@ def _graft(model: ModelProto, fitted: OutputFilter, output: str | None, what: st
         )
     reader = GraphReader(model.graph, infer_shapes(light).graph)
     head = reader.find_head(len(fitted.classes_in), output)
-    _check_input_kind(reader, head, fitted)
+    _check_input_kind(reader, head, fitted, opset)
     changed = _insert(model.graph, reader, head, fitted, opset)
     _describe(model, fitted, changed)
     check_model(_light(model), full_check=full_check)
@@ -237,8 +231,8 @@ def _check_labels(names: npt.NDArray[Any], fitted: OutputFilter) -> None:
             )
 
 
-def _check_input_kind(reader: GraphReader, head: Head, fitted: OutputFilter) -> None:
-    found = reader.input_kind(head)
+def _check_input_kind(reader: GraphReader, head: Head, fitted: OutputFilter, opset: int) -> None:
+    found = input_kind(reader, head, len(fitted.classes_in), opset)
     if found and found != fitted.input:
         raise UnlabelError(
             f"The output {head.output!r} holds {found} and the filter takes {fitted.input}: give "

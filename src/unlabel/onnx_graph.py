@@ -1,8 +1,8 @@
-"""What a filter must know of an ONNX graph, and the changes it makes to one."""
+"""What a filter must know of an ONNX graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,16 @@ import numpy.typing as npt
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
-from unlabel.validation import InputKind, UnlabelError
+from unlabel.validation import UnlabelError
 
 Names = npt.NDArray[Any] | None
 
 FLOATS = {TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE}
-LABELS = {TensorProto.INT32, TensorProto.INT64, TensorProto.STRING}
+INTEGERS = {
+    *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
+    *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+}
+LABELS = INTEGERS | {TensorProto.STRING}
 # Operators that change the shape or the type of what they are given, not what it says.
 PASSING = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 CLASSIFIERS = {"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"}
@@ -48,6 +52,8 @@ class LabelOutput:
 
     def of_its_type(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Labels in the type of the output."""
+        if self.dtype == TensorProto.STRING:
+            return labels.astype(str).astype(object)
         return labels.astype(helper.tensor_dtype_to_np_dtype(self.dtype))
 
 
@@ -58,7 +64,8 @@ class GraphReader:
         self.graph = graph
         self.producers = {name: node for node in graph.node for name in node.output if name}
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
-        self._inferred = {info.name: info for info in (*inferred.value_info, *inferred.output)}
+        infos = (*inferred.input, *inferred.value_info, *inferred.output)
+        self._inferred = {info.name: info for info in infos}
 
     def find_head(self, n_labels: int, output: str | None) -> Head:
         """Find the output with the confidences of so many labels."""
@@ -89,25 +96,69 @@ class GraphReader:
 
     def label_outputs(self, head: Head, n_labels: int) -> Iterator[LabelOutput]:
         """Find the outputs that say which of so many labels of a head is the most probable."""
+        dependent = self._computed_from(self._scores(head, n_labels))
         for info in self.graph.output:
             dtype = info.type.tensor_type.elem_type
-            if dtype in LABELS and (trace := self._trace_label(info.name)):
+            if trace := self._trace_label(info.name):
                 scores, axis, names, sources = trace
-                if not self._goes_over_labels(scores, axis, n_labels):
+                if dtype not in LABELS and names is not None:  # properties of the top label
                     continue
-                if self._comes_of(scores, head.tensor) or self._comes_of(head.tensor, scores):
+                if self._goes_over_labels(scores, axis, n_labels) and (
+                    self._comes_of(scores, head.tensor) or self._comes_of(head.tensor, scores)
+                ):
                     is_column = len(self._dims(info)) == 2
                     yield LabelOutput(info.name, dtype, is_column, names, tuple(sources))
+                    continue
+                if self._goes_over_others(scores, axis, n_labels):
+                    continue
+            if dtype in LABELS and info.name in dependent:
+                raise UnlabelError(
+                    f"The output {info.name!r} is computed from the confidences and might name "
+                    "removed labels, but is not a plain ArgMax of them: drop it from the model "
+                    "first, by deleting it from graph.output or with onnx.utils.extract_model."
+                )
 
     def _goes_over_labels(self, scores: str, axis: int, n_labels: int) -> bool:
         """Whether an axis may be that of the labels, beside a batch and axes of one entry."""
-        dims = self._dims_of(scores)
+        dims = self.dims_of(scores)
         if not dims:  # nothing is known
             return axis in (1, -1)
         size, others = dims[axis], [dim for i, dim in enumerate(dims) if i != axis % len(dims)]
         if axis % len(dims) == 0:  # the batch's, unless the scores were turned over or squeezed
             return size == n_labels and n_labels not in others
         return size in (n_labels, None) and sum(dim != 1 for dim in others) <= 1
+
+    def _goes_over_others(self, scores: str, axis: int, n_labels: int) -> bool:
+        """Whether an axis is visibly not that of the labels."""
+        dims = self.dims_of(scores)
+        if not dims:
+            return False
+        return dims.pop(axis) not in (n_labels, None) or n_labels in dims
+
+    def _scores(self, head: Head, n_labels: int) -> set[str]:
+        """The confidences, and the scores of the same labels that they are computed from."""
+        scores = {head.tensor}
+        varying = self._computed_from({info.name for info in self.graph.input})
+        for node in reversed(self.graph.node):
+            if scores.isdisjoint(node.output) or self._mixes(node):
+                continue
+            if node.op_type in CLASSIFIERS:
+                scores.update(node.output)
+                continue
+            for name in varying.intersection(node.input).difference(self.initializers):
+                dims = self.dims_of(name)
+                if not dims or n_labels in dims or None in dims[1:]:
+                    scores.add(name)
+        return scores
+
+    def _computed_from(self, tensors: set[str]) -> set[str]:
+        """All tensors that the values of some tensors have an effect on, and these."""
+        reached = set(tensors)
+        for node in self.graph.node:  # which are in the order of their work
+            taken = {*node.input}.union(*map(used_names, bodies(node)))
+            if reached & taken and node.op_type not in {"Shape", "Size"}:
+                reached.update(node.output)
+        return reached - {""}
 
     def _comes_of(self, last: str, first: str) -> bool:
         """Whether a tensor is computed from another so that every label keeps its scores."""
@@ -137,31 +188,19 @@ class GraphReader:
             if node.op_type in CLASSIFIERS and name == node.output[0]:
                 return node.output[1], 1, class_labels(node), nodes
             if node.op_type in {"ArrayFeatureExtractor", "Gather"}:
-                names, name = self._constant(node.input[0]), node.input[1]
-                if names is None:
+                table, name = self._constant(node.input[0]), node.input[1]
+                if table is None:
                     return None
+                if names is not None:
+                    if not (table.dtype.kind in "iu" and set(table) <= set(range(len(names)))):
+                        return None
+                    table = names[table]
+                names = table
             elif node.op_type in PASSING:
                 name = node.input[0]
             else:
                 return None
         return None
-
-    def input_kind(self, head: Head) -> InputKind | None:
-        """Tell logits from probabilities, where the last operator leaves no doubt."""
-        node = self.producers[head.tensor]
-        while node.op_type in PASSING and node.input[0] in self.producers:
-            node = self.producers[node.input[0]]
-        if node.op_type == "Softmax":
-            return "probabilities"
-        if node.op_type == "Sigmoid":
-            raise UnlabelError(
-                f"The output {head.output!r} comes from a Sigmoid: only labels that exclude each "
-                "other can be removed."
-            )
-        biased = node.op_type == "Add" and any(name in self.initializers for name in node.input)
-        if biased or node.op_type in {"Gemm", "LogSoftmax"} or _gives_raw_scores(node):
-            return "logits"
-        return "probabilities" if head.zipmap else None
 
     def _head(self, info: ValueInfoProto) -> Head | None:
         producer = self.producers.get(info.name)
@@ -176,9 +215,9 @@ class GraphReader:
 
     def _dims(self, info: ValueInfoProto) -> list[int | None]:
         """The dimensions of an output, None for one that is open."""
-        return self._dims_of(info.name)
+        return self.dims_of(info.name)
 
-    def _dims_of(self, name: str) -> list[int | None]:
+    def dims_of(self, name: str) -> list[int | None]:
         """The dimensions of a tensor, none where nothing is known of them."""
         info = self._inferred.get(name, ValueInfoProto())
         dims = info.type.tensor_type.shape.dim
@@ -209,12 +248,6 @@ class GraphReader:
         return None if uses_external_data(tensor) else numpy_helper.to_array(tensor).ravel()
 
 
-def _gives_raw_scores(node: NodeProto) -> bool:
-    """Whether a linear classifier leaves its scores as they are, which is the default."""
-    after = [of.s for of in node.attribute if of.name == "post_transform"]
-    return node.op_type == "LinearClassifier" and after in ([], [b"NONE"])
-
-
 def class_labels(node: NodeProto) -> npt.NDArray[Any]:
     """The labels that a ZipMap or a classifier names."""
     for attribute in node.attribute:
@@ -229,64 +262,6 @@ def class_labels(node: NodeProto) -> npt.NDArray[Any]:
 def as_texts(texts: Iterable[bytes]) -> npt.NDArray[Any]:
     """Texts as the array of objects that ONNX makes a tensor of texts from."""
     return np.array([text.decode(errors="replace") for text in texts], dtype=object)
-
-
-def with_labels(zipmap: NodeProto, confidences: str, labels: npt.NDArray[Any]) -> NodeProto:
-    """Make a ZipMap like another one, of other confidences and labels."""
-    changed = NodeProto()
-    changed.CopyFrom(zipmap)
-    changed.input[0] = confidences
-    del changed.attribute[:]
-    name = "classlabels_strings" if labels.dtype == object else "classlabels_int64s"
-    changed.attribute.append(helper.make_attribute(name, labels.tolist()))
-    return changed
-
-
-def declare_width(graph: GraphProto, output: str, width: int, *, before: str) -> None:
-    """Give an output another number of columns; the tensor `before` has the old one."""
-    info = next(info for info in graph.output if info.name == output)
-    if before not in {known.name for known in graph.value_info}:
-        graph.value_info.append(info)
-        graph.value_info[-1].name = before
-    info.type.tensor_type.shape.dim[1].dim_value = width
-
-
-def insert_nodes(
-    graph: GraphProto, nodes: Sequence[NodeProto], *, in_place_of: NodeProto | None
-) -> None:
-    """Insert nodes in place of one of the graph's, or at the end."""
-    at = len(graph.node) if in_place_of is None else list(graph.node).index(in_place_of)
-    after = list(graph.node)[at:][in_place_of is not None :]
-    del graph.node[at:]
-    graph.node.extend([*nodes, *after])
-
-
-def rename(graph: GraphProto, old: str, new: str) -> None:
-    """Rename a tensor wherever it stands, in the bodies of loops and branches too."""
-    for node in graph.node:
-        for names in (node.input, node.output):
-            for i, name in enumerate(names):
-                if name == old:
-                    names[i] = new
-        for body in bodies(node):
-            rename(body, old, new)
-    for info in graph.value_info:
-        if info.name == old:
-            info.name = new
-    for annotation in graph.quantization_annotation:
-        if annotation.tensor_name == old:
-            annotation.tensor_name = new
-
-
-def drop_unused(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
-    """Drop nodes that nothing needs any more, each before those it takes its inputs from."""
-    for node in nodes:
-        if used_names(graph) & set(node.output):
-            return
-        graph.node.remove(node)
-        unused = set(node.input) - used_names(graph) - {info.name for info in graph.input}
-        for tensor in [tensor for tensor in graph.initializer if tensor.name in unused]:
-            graph.initializer.remove(tensor)
 
 
 def used_names(graph: GraphProto) -> set[str]:

@@ -114,7 +114,7 @@ class FilterModule(nn.Module):
                 "with assign=True, or after to_empty(device=...)."
             )
         dim = -1 if self.dim is None else self.dim
-        return self._filter(confidences.movedim(dim, -1)).movedim(-1, dim)
+        return self._filter(confidences.movedim(dim, -1)).movedim(-1, dim).contiguous()
 
     def _filter(self, confidences: Tensor) -> Tensor:
         """Filter the last dimension."""
