@@ -4,9 +4,6 @@ BIN := $(VENV)/bin
 # pip reads the constraints, so every machine installs the same versions.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
 
-CORE_TESTS := $(patsubst %,tests/test_%.py,artifact calibration files filter labels_and_columns malformed_filters metrics \
-	osr promises public sklearn validation)
-
 FUZZ_TARGETS := filters csv npy npz parquet summaries
 SECONDS_EACH := 30
 
@@ -20,13 +17,13 @@ test: $(VENV)/.test
 
 # The core alone, with nothing installed but what it runs on.
 test-core: .venv-core/.core
-	.venv-core/bin/python -m pytest $(CORE_TESTS)
+	.venv-core/bin/python -m pytest tests/core
 
 # Every target for its time; what fails is left in fuzz-failures/, and the others still run.
 fuzz: $(VENV)/.fuzz
 	@failed=0; for target in $(FUZZ_TARGETS); do \
 		echo "Fuzzing $$target ..."; \
-		PYTHONPATH=tests $(BIN)/python -m fuzz $$target -max_total_time=$(SECONDS_EACH) \
+		PYTHONPATH=tests/helpers $(BIN)/python tests/fuzz $$target -max_total_time=$(SECONDS_EACH) \
 			$(if $(SEED),-seed=$(SEED)) || failed=1; \
 	done; exit $$failed
 

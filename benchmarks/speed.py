@@ -27,8 +27,8 @@ from scipy.special import softmax
 import literal_procedure
 from growth import draw, measure_growth, reference_rows
 from unlabel import OutputFilter
+from unlabel.evaluation.samples import load_cifar10
 from unlabel.fitting import fit_filter
-from unlabel.samples import load_cifar10
 from workload import confidences
 
 Rows = npt.NDArray[np.float32]

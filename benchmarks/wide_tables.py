@@ -23,7 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from unlabel import LabelRemover, OutputFilter
-from unlabel.streaming import apply_table, fit_table
+from unlabel._tables.streaming import apply_table, fit_table
 from workload import confidences, machine
 
 LABELS = (1_000, 2_000, 5_000, 10_000, 20_000)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from unlabel import LabelRemover, OutputFilter
-from unlabel.osr import projector_row
-from unlabel.samples import RealOutputs, load_cifar10
+from unlabel._method.chain import projector_row
+from unlabel.evaluation.samples import RealOutputs, load_cifar10
 
 Rows = npt.NDArray[np.float64]
 Point = tuple[float, float]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unlabel.bench.figures import gather
-from unlabel.bench.sections import precision, sections
-from unlabel.bench.tables import LEGEND, section_lines
+from unlabel.bench.tables.aggregate import gather
+from unlabel.bench.tables.layout import precision, sections
+from unlabel.bench.tables.write import LEGEND, section_lines
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results" / "paper"

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from unlabel import LabelRemover, metrics
-from unlabel.evaluation import unchanged, without
-from unlabel.parts import Floats
-from unlabel.samples import load_cifar10
-from unlabel.summary import summarise
-from unlabel.terminal import figure
-from unlabel.validation import Label, Method
+from unlabel._typing import Floats, Label, Method
+from unlabel.cli.summary_table import figure
+from unlabel.evaluation.samples import load_cifar10
+from unlabel.evaluation.summary import summarise
+from unlabel.evaluation.trial import unchanged, without
 
 INFINITE = float("inf")
 # Rows of the paper's tables, forget sets 1 to 4.

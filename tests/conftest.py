@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from unlabel import fast
+from unlabel._method import compiled
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -29,7 +29,7 @@ def cifar100():
     return real_network("cifar100")
 
 
-WAYS = ["compiled", "plain"] if fast.is_available() else ["plain"]
+WAYS = ["compiled", "plain"] if compiled.is_available() else ["plain"]
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -37,7 +37,7 @@ def both_ways(request):
     """Run a module's tests with the compiled loops, where numba is there, and without them."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "plain":
-            patch.setattr(fast, "is_available", lambda: False)
+            patch.setattr(compiled, "is_available", lambda: False)
         yield request.param
 
 

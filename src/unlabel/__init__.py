@@ -1,7 +1,31 @@
 """Remove labels from trained classifiers without retraining them."""
 
-from unlabel.filter import OutputFilter
-from unlabel.sklearn import LabelRemovalClassifier, LabelRemover
-from unlabel.validation import UnlabelError
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unlabel.errors import UnlabelError
+    from unlabel.filter import OutputFilter
+    from unlabel.sklearn import LabelRemovalClassifier, LabelRemover
 
 __all__ = ["LabelRemovalClassifier", "LabelRemover", "OutputFilter", "UnlabelError"]
+
+_HOMES = {
+    "LabelRemovalClassifier": "unlabel.sklearn",
+    "LabelRemover": "unlabel.sklearn",
+    "OutputFilter": "unlabel.filter",
+    "UnlabelError": "unlabel.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Find a public name when it is asked for: applying a filter needs no scikit-learn."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,8 +14,8 @@ def main() -> None:
         from unlabel.cli import app
     except ModuleNotFoundError as error:
         sys.exit(f"The command line needs {error.name}: pip install 'unlabel[cli]'.")
-    from unlabel.printing import printable
-    from unlabel.validation import UnlabelError
+    from unlabel._printing import printable
+    from unlabel.errors import UnlabelError
 
     for name in ("SIGTERM", "SIGHUP"):  # the second is not known everywhere
         number = getattr(signal, name, None)

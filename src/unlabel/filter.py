@@ -11,28 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from unlabel import artifact, fast
-from unlabel.calibration import COLDEST, HOTTEST, at_temperature
-from unlabel.literal import apply_literal, as_probabilities
-from unlabel.osr import Chain
-from unlabel.parts import (
+from unlabel._files import filter_file
+from unlabel._method import compiled
+from unlabel._method.chain import Chain
+from unlabel._method.literal import apply_literal, as_probabilities
+from unlabel._method.split import (
     SPLITS,
-    Columns,
-    Float64s,
-    Floats,
     mask,
     removed_mass,
     row_blocks,
     split_probabilities,
 )
-from unlabel.validation import (
+from unlabel._method.temperature import COLDEST, HOTTEST, at_temperature
+from unlabel._typing import (
     INPUT_KINDS,
     METHODS,
-    SUM_TOLERANCE,
+    Columns,
+    Float64s,
+    Floats,
     InputKind,
     Label,
     Method,
-    UnlabelError,
+)
+from unlabel.errors import UnlabelError
+from unlabel.validation import (
+    SUM_TOLERANCE,
     as_classes,
     as_confidences,
     as_labels,
@@ -289,7 +292,7 @@ class OutputFilter:
     @property
     def _is_compiled(self) -> bool:
         """Whether compiled loops do the work, for every row: their last digits are their own."""
-        return self.input == "probabilities" and self.method == "osr" and fast.is_available()
+        return self.input == "probabilities" and self.method == "osr" and compiled.is_available()
 
     def _apply_compiled(self, rows: Floats, tolerance: float) -> tuple[Floats, bool]:
         """Apply the filter, and tell whether all rows are probabilities, in one pass.
@@ -298,11 +301,11 @@ class OutputFilter:
         """
         result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
         if self.temperature == 1 and rows.dtype != np.float16:
-            return result, fast.redistribute(self.chain, rows, result, tolerance)
+            return result, compiled.redistribute(self.chain, rows, result, tolerance)
         fine = True
         for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
             wide = np.empty(out.shape)
-            fine &= fast.redistribute(self.chain, block, wide, tolerance)
+            fine &= compiled.redistribute(self.chain, block, wide, tolerance)
             if fine:  # what is not a probability has no logarithm
                 out[:] = at_temperature(wide, self.temperature)
         return result, fine
@@ -349,13 +352,13 @@ class OutputFilter:
         The file appears whole or not at all. One that is there already is an error, unless
         `overwrite` is set.
         """
-        artifact.save(self, path, overwrite=overwrite)
+        filter_file.save(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> OutputFilter:
         """Read a filter from a file. Nothing in the file is ever run."""
-        state = artifact.load(path)
+        state = filter_file.load(path)
         try:
             return cls(**state)
         except UnlabelError as error:
-            raise artifact.malformed(path, str(error).rstrip(".")) from error
+            raise filter_file.malformed(path, str(error).rstrip(".")) from error

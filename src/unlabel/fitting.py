@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from unlabel.calibration import fit_temperature
-from unlabel.filter import OutputFilter
-from unlabel.literal import fit_literal
-from unlabel.osr import fit_chain
-from unlabel.parts import SPLITS, Columns, Floats
-from unlabel.validation import (
+from unlabel._method.chain import fit_chain
+from unlabel._method.literal import fit_literal
+from unlabel._method.split import SPLITS
+from unlabel._method.temperature import fit_temperature
+from unlabel._typing import (
     INPUT_KINDS,
     METHODS,
+    Columns,
+    Floats,
     InputKind,
     Label,
     Method,
-    UnlabelError,
+)
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
+from unlabel.validation import (
     as_classes,
     as_confidences,
     choice,

@@ -17,12 +17,10 @@ from sklearn.base import (
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from unlabel._typing import Floats, InputKind, Method
+from unlabel.errors import UnlabelError
 from unlabel.fitting import fit_filter
-from unlabel.parts import Floats
 from unlabel.validation import (
-    InputKind,
-    Method,
-    UnlabelError,
     as_classes,
     check_columns,
     column_names,

@@ -9,18 +9,13 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from functools import lru_cache
 from reprlib import Repr
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unlabel.parts import Columns, Floats
-
-Label = str | int | float | bool
-Method = Literal["osr", "mask", "literal"]
-InputKind = Literal["probabilities", "logits"]
-METHODS: tuple[Method, ...] = get_args(Method)
-INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
+from unlabel._typing import Columns, Floats, InputKind, Label
+from unlabel.errors import UnlabelError
 
 # How far a row's sum may be from 1: stored tables round their entries. A little more than a
 # thousandth, as sums of entries rounded to thousandths would else be let in or not by a bit.
@@ -36,10 +31,6 @@ MAX_COMPARED, COMPARED_LETTERS = 10_000, 32
 SHORT = Repr()
 SHORT.maxstring = SHORT.maxother = SHORT.maxlong = 60
 SURROGATES = re.compile("[\ud800-\udfff]")  # no file can hold them
-
-
-class UnlabelError(ValueError):
-    """What a user did wrong, in one sentence that names it and says what to do."""
 
 
 def choice(value: object, options: Sequence[str], name: str) -> None:

@@ -1,7 +1,7 @@
 """Fuzz one target for as long as libFuzzer is told to, guided by the lines that it reaches.
 
-python -m fuzz csv -max_total_time=60            (in tests/, or with it on PYTHONPATH)
-python -m fuzz csv fuzz-failures/csv-crash-...   the same input again
+python tests/fuzz csv -max_total_time=60            (with tests/helpers on PYTHONPATH)
+python tests/fuzz csv fuzz-failures/csv-crash-...   the same input again
 """
 
 import importlib
@@ -28,8 +28,8 @@ def main() -> None:
     settings.load_profile("fuzz")
     sys.modules["numba"] = None  # type: ignore[assignment]  # it cannot compile what is traced
     with atheris.instrument_imports(include=["unlabel"]):
-        bounded = importlib.import_module("fuzz.bounded")
-        module = importlib.import_module(f"fuzz.test_fuzz_{MODULES[target]}")
+        bounded = importlib.import_module("fuzz_bounded")
+        module = importlib.import_module(f"test_fuzz_{MODULES[target]}")
     bounded.FAILURES.mkdir(exist_ok=True)
     with TemporaryDirectory() as corpus:
         for number in range(CORPUS_FILES):

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save as to_bytes
 
-from fuzz.bounded import check_sentence, fuzzed_file
-from fuzz.edits import ANY_JSON, NUMBERS, edited_bytes, edited_json
+from fuzz_bounded import check_sentence, fuzzed_file
+from fuzz_edits import ANY_JSON, NUMBERS, edited_bytes, edited_json
 from unlabel import OutputFilter, UnlabelError
 
 CLASSES = ["cat", "dog", "fox", "owl"]

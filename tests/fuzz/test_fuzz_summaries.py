@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fuzz.bounded import check_sentence, fuzzed_file
-from fuzz.edits import ANY_JSON, edited_bytes, edited_json
+from fuzz_bounded import check_sentence, fuzzed_file
+from fuzz_edits import ANY_JSON, edited_bytes, edited_json
 from unlabel import UnlabelError
-from unlabel.evaluation import try_labels
+from unlabel.cli.summary_table import show
+from unlabel.evaluation.summary import read_summary, summarise
+from unlabel.evaluation.trial import try_labels
 from unlabel.report import render
-from unlabel.summary import read_summary, summarise
-from unlabel.terminal import show
 
 CLASSES = ["cat", "dog", "fox", "owl"]
 

@@ -10,12 +10,12 @@ import pyarrow.parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuzz.bounded import check_sentence, fuzzed_file
-from fuzz.edits import NUMBERS, TEXTS, edited_bytes
+from fuzz_bounded import check_sentence, fuzzed_file
+from fuzz_edits import NUMBERS, TEXTS, edited_bytes
 from unlabel import UnlabelError
+from unlabel._tables.formats import open_table
+from unlabel._tables.streaming import apply_table, fit_table
 from unlabel.fitting import fit_filter
-from unlabel.streaming import apply_table, fit_table
-from unlabel.tables import open_table
 
 CLASSES = ["cat", "dog", "fox"]
 ROWS = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.6, 0.1, 0.3], [0.1, 0.1, 0.8]])

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from unlabel.bench.suites import SUITES
-from unlabel.validation import UnlabelError
+from unlabel.errors import UnlabelError
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unlabel.validation import UnlabelError
+from unlabel.errors import UnlabelError
 
 app = typer.Typer(
     help="Run the paper's experiments and print its tables beside ours.",
@@ -73,6 +73,6 @@ def tables(
     ] = None,
 ) -> None:
     """Print every table of the paper beside ours; write Markdown, CSV and a page with plots."""
-    from unlabel.bench.tables import write_tables
+    from unlabel.bench.tables.write import write_tables
 
     typer.echo(write_tables(results, out or results))

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from unlabel.bench.torchvision_cpu import VisionTransformer, mobilenet_v2, resnet18
-from unlabel.validation import UnlabelError, choice
+from unlabel.errors import UnlabelError
+from unlabel.validation import choice
 
 VIT_SIDE = 64
 MOBILENET_ADDRESS = "https://download.pytorch.org/models/mobilenet_v2-b0353104.pth"

@@ -16,16 +16,17 @@ from tempfile import TemporaryFile
 
 import torch
 
-from unlabel.bench.cells import BASE, FORGET_SETS, Cell, cell_of, select
+from unlabel._files.atomic import cannot_write
+from unlabel.bench.grid import BASE, FORGET_SETS, Cell, cell_of, select
 from unlabel.bench.methods import RUN
 from unlabel.bench.progress import Bar, Progress
-from unlabel.bench.record import keep, note_failure
-from unlabel.bench.store import Facts, read_facts
+from unlabel.bench.resources import Workshop
+from unlabel.bench.results.collect import keep, note_failure
+from unlabel.bench.results.files import Facts, read_facts
 from unlabel.bench.suites import SUITES, Study
 from unlabel.bench.training import one_thread
-from unlabel.bench.workshop import Workshop
-from unlabel.files import cannot_write
-from unlabel.validation import UnlabelError, choice
+from unlabel.errors import UnlabelError
+from unlabel.validation import choice
 
 Failures = dict[str, list[str]]
 TRAININGS = ("base", "retrain")

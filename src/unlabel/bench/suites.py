@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from unlabel.bench.cells import BASE, FORGET_SETS, Cell
+from unlabel.bench.grid import BASE, FORGET_SETS, Cell
 
 METHODS = ("osr", "mask", "linear_filtration", "unsir", "nhle_cwm", "retrain")
 

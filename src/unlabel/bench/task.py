@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from unlabel.bench.cells import Labels
+from unlabel.bench.grid import Labels
 from unlabel.bench.progress import Progress, nothing_to_show
 from unlabel.bench.suites import Study
 from unlabel.bench.training import Float32s, Images, logits_of

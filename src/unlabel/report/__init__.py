@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from unlabel.report import facts, plots, texts
+from unlabel.errors import UnlabelError
+from unlabel.evaluation.summary import Summary
+from unlabel.report import formatting, plots, sentences
 from unlabel.report.comparison import compare
-from unlabel.summary import Summary
-from unlabel.validation import UnlabelError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -22,7 +22,7 @@ def render(summary: Summary) -> str:
     Parameters
     ----------
     summary : dict
-        What `unlabel.summary.summarise` gives, or what `unlabel.summary.read_summary` reads.
+        What `summarise` gives, or what `read_summary` reads (in `unlabel.evaluation`).
 
     Returns
     -------
@@ -34,7 +34,7 @@ def render(summary: Summary) -> str:
         .get_template("page.html.j2")
         .render(
             summary=summary,
-            facts=facts.gather(summary),
+            facts=sentences.gather(summary),
             comparison=compare(summary["figures"]),
             destinations=plots.destinations(summary),
             accuracy=plots.accuracy(summary),
@@ -54,20 +54,20 @@ def environment() -> Environment:
     except ModuleNotFoundError as error:
         raise UnlabelError(f"A report needs {error.name}: pip install 'unlabel[cli]'.") from None
     environment = Environment(
-        loader=PackageLoader("unlabel", "report"),
+        loader=PackageLoader("unlabel.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "name": texts.name,
-        "clean": texts.clean,
-        "score": texts.score,
-        "percent": texts.percent,
-        "ratio": texts.ratio,
-        "signed": texts.signed,
-        "count": texts.count,
-        "mark": texts.mark,
+        "name": formatting.name,
+        "clean": formatting.clean,
+        "score": formatting.score,
+        "percent": formatting.percent,
+        "ratio": formatting.ratio,
+        "signed": formatting.signed,
+        "count": formatting.count,
+        "mark": formatting.mark,
     }
     return environment

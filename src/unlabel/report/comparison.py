@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from unlabel.evaluation import AGAIN, CALIBRATED, RETRAINED
-from unlabel.report.texts import percent, score
-from unlabel.summary import Summary
+from unlabel.evaluation.summary import Summary
+from unlabel.evaluation.trial import AGAIN, CALIBRATED, RETRAINED
+from unlabel.report.formatting import percent, score
 
 Path = tuple[str, ...]
 REMAIN, GONE = "labels that remain", "removed labels"

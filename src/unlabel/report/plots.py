@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from unlabel.evaluation import CALIBRATED, RETRAINED
+from unlabel._typing import Label
+from unlabel.evaluation.summary import Summary
+from unlabel.evaluation.trial import CALIBRATED, RETRAINED
 from unlabel.report.axis import Tick, axis, percent, place
-from unlabel.summary import Summary
-from unlabel.validation import Label
 
 MOST_PANELS = 12
 MOST_LABELS = 16

@@ -20,11 +20,12 @@ except ModuleNotFoundError as error:
         "unlabel.spark needs PySpark: pip install 'unlabel[spark]'.", name=error.name
     ) from error
 
+from unlabel._tables.streaming import Rewriting
+from unlabel._typing import InputKind, Method
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
+from unlabel.spark.batches import find_columns, rewritten
 from unlabel.spark.fitting import fit_distributed
-from unlabel.spark.rows import find_columns, rewritten
-from unlabel.streaming import Rewriting
-from unlabel.validation import InputKind, Method, UnlabelError
 
 __all__ = ["apply", "fit", "row_errors"]
 

@@ -16,13 +16,19 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, import-n
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession, functions
 
-from unlabel.csv_input import not_utf_8
-from unlabel.files import behind_links, cannot_read, folder_beside, refuse_existing, require_file
+from unlabel._files.atomic import (
+    behind_links,
+    cannot_read,
+    folder_beside,
+    refuse_existing,
+    require_file,
+)
+from unlabel._tables.csv_input import not_utf_8
+from unlabel._tables.streaming import Rewriting, target_columns
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.spark import row_errors
-from unlabel.spark.rows import find_columns, rewritten
-from unlabel.streaming import Rewriting, target_columns
-from unlabel.validation import UnlabelError
+from unlabel.spark.batches import find_columns, rewritten
 
 FORMATS = (".parquet", ".csv")
 # Quotes are doubled, cells may hold line breaks and blanks, and a short line is an error, as is

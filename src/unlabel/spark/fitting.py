@@ -22,12 +22,20 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from unlabel.columns import ListColumn, TableColumns
+from unlabel._method.chain import ROUNDING, away_from, label_statistics
+from unlabel._tables.labels import MOST_SPELLINGS, is_missing, label_positions
+from unlabel._tables.layout import ListColumn, TableColumns
+from unlabel._typing import (
+    INPUT_KINDS,
+    METHODS,
+    Float64s,
+    InputKind,
+    Label,
+    Method,
+)
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
-from unlabel.label_cells import MOST_SPELLINGS, is_missing, label_positions
-from unlabel.osr import ROUNDING, away_from, label_statistics
-from unlabel.parts import Float64s
-from unlabel.spark.rows import (
+from unlabel.spark.batches import (
     SPARK_TYPES,
     Batches,
     CheckedRows,
@@ -39,18 +47,7 @@ from unlabel.spark.rows import (
     numbered,
     require_column,
 )
-from unlabel.validation import (
-    INPUT_KINDS,
-    METHODS,
-    InputKind,
-    Label,
-    Method,
-    UnlabelError,
-    as_classes,
-    choice,
-    labels_to_remove,
-    no_such_label,
-)
+from unlabel.validation import as_classes, choice, labels_to_remove, no_such_label
 
 # The reference rows are spread over tasks of about this many confidences.
 ENTRIES_A_TASK = 1 << 20

@@ -45,8 +45,8 @@ def redistribute(
     """Filter probabilities of shape (N, n) on the device they are on.
 
     `column_after` says which column of the result a label has, -1 if none. The arrays are
-    those of `unlabel.osr.Chain`; the shares are those over the retained labels alone, overlap
-    and rest have a row a step and a column a share.
+    those of `unlabel._method.chain.Chain`; the shares are those over the retained labels alone,
+    overlap and rest have a row a step and a column a share.
     """
     from unlabel.torch import kernels
 

@@ -1,6 +1,6 @@
 """Probability rows filtered by fused Triton kernels; only `unlabel.torch.fused` imports this.
 
-The same arithmetic as `unlabel.osr`, in float32. With few removed labels one kernel reads
+The same arithmetic as `unlabel._method.chain`, in float32. With few removed labels one kernel reads
 a row once and writes it once. With many, two matrix products stand around a kernel that
 follows each row's mixture weights.
 """

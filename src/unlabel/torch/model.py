@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unlabel._typing import InputKind
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.torch.module import FilterModule, Output
-from unlabel.validation import InputKind, UnlabelError
 
 
 class FilteredModel(nn.Module):

@@ -1,7 +1,7 @@
 """The filter as a PyTorch module, ready for compilation and export.
 
-The mathematics is that of `unlabel.osr`, in plain operators. Only where nothing but the result
-is asked for, on a GPU, fused kernels take their place.
+The mathematics is that of `unlabel._method.chain`, in plain operators. Only where nothing but
+the result is asked for, on a GPU, fused kernels take their place.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unlabel._typing import Float64s, InputKind
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
-from unlabel.parts import Float64s
 from unlabel.torch import fused
 from unlabel.torch.checks import check_confidences, digest, refuse_other_filters
-from unlabel.torch.operators import (
+from unlabel.torch.split import (
     Parts,
     log,
     split_logits,
     split_probabilities,
     with_bounded_gradient,
 )
-from unlabel.validation import InputKind, UnlabelError, choice
+from unlabel.validation import choice
 
 Output = Literal["probabilities", "log_probabilities"]
 OUTPUTS: tuple[Output, ...] = get_args(Output)
@@ -132,7 +133,7 @@ class FilterModule(nn.Module):
             return logs.log_softmax(-1).clamp(min=lowest).to(confidences.dtype)
 
     def _redistribute(self, parts: Parts) -> Tensor:
-        """Logarithms of `unlabel.osr.Chain.redistribute`.
+        """Logarithms of `unlabel._method.chain.Chain.redistribute`.
 
         Every vector on the way is a mixture of the input and of the shares handed out so far,
         here up to a factor. What those shares give to each later step is kept up to date in

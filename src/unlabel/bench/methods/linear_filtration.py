@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from unlabel._typing import Float64s
 from unlabel.bench.models import head
 from unlabel.bench.task import Floats, Outcome, Task
 from unlabel.bench.training import timed
-from unlabel.parts import Float64s
 
 VARIANTS = ("naive", "normalization", "randomization", "zeroing")
 # A comes from logits in float32. Beyond this its inverse is made of their rounding errors.

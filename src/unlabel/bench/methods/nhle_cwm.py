@@ -18,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from unlabel.bench.cells import Labels
+from unlabel.bench.grid import Labels
 from unlabel.bench.models import head
 from unlabel.bench.suites import Nhle
 from unlabel.bench.task import Outcome, Task

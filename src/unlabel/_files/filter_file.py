@@ -1,0 +1,147 @@
+"""A filter's file: safetensors with one metadata key that holds canonical JSON.
+
+The file is parsed, then audited, and only then is anything built from it. A change of
+what it holds is a new `PROTOCOL`: raise the number, keep reading the old ones, add a
+fixture of the new one under ``tests/golden`` and describe it here.
+
+Protocol 1
+    Tensors ``means`` and ``shares`` (float64, removed labels by labels) and ``counts``
+    (int64, removed labels). Metadata ``unlabel``: an object with ``protocol``,
+    ``classes``, ``removed``, ``method``, ``input`` and ``temperature``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from unlabel._files.atomic import cannot_read, require_file, whole_file
+from unlabel._printing import printable
+from unlabel.errors import UnlabelError
+
+if TYPE_CHECKING:
+    from unlabel.filter import OutputFilter
+
+PROTOCOL = 1
+KEY = "unlabel"
+TENSORS = {"means": "F64", "shares": "F64", "counts": "I64"}
+FIELDS = {"protocol", "classes", "removed", "method", "input", "temperature"}
+# A header names the labels: 4 MiB are over 50,000 long ones, and are parsed within a second.
+MAX_HEADER_BYTES = 4 << 20
+# A description has three brackets. Millions of them, all empty, would take much memory.
+MAX_BRACKETS = 1000
+STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"')
+
+
+def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Write a filter's file."""
+    description = {
+        "protocol": PROTOCOL,
+        "classes": fitted.classes_in,
+        "removed": fitted.removed,
+        "method": fitted.method,
+        "input": fitted.input,
+        "temperature": fitted.temperature,
+    }
+    tensors = {
+        "means": fitted.means,
+        "shares": fitted.shares,
+        "counts": np.array(fitted.counts, dtype=np.int64),
+    }
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    content = to_bytes(tensors, metadata={KEY: text})
+    if int.from_bytes(content[:8], "little") > MAX_HEADER_BYTES:
+        raise UnlabelError(
+            f"The labels' names take over {MAX_HEADER_BYTES >> 20} MiB: shorten them to save "
+            "the filter."
+        )
+    with whole_file(path, overwrite=overwrite) as part:
+        part.write_bytes(content)
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a filter's file into the arguments of `OutputFilter`."""
+    path = require_file(path)
+    try:
+        with path.open("rb") as file:
+            header_bytes = int.from_bytes(file.read(8), "little")
+        if header_bytes > MAX_HEADER_BYTES:
+            raise malformed(path, "its header is too long")
+        with safe_open(path, framework="numpy") as content:
+            description = _description(path, (content.metadata() or {}).get(KEY))
+            _check_tensors(path, content, description)
+            tensors = {name: content.get_tensor(name) for name in TENSORS}
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except SafetensorError as error:
+        raise malformed(path, printable(str(error))) from error
+    return {
+        "classes_in": description["classes"],
+        "removed": description["removed"],
+        "means": tensors["means"],
+        "shares": tensors["shares"],
+        "counts": tuple(tensors["counts"].tolist()),
+        "method": description["method"],
+        "input": description["input"],
+        "temperature": description["temperature"],
+    }
+
+
+def _description(path: Path, text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise malformed(path, "it is a safetensors file without unlabel's description")
+    without_strings = STRINGS.sub("", text)
+    if without_strings.count("[") + without_strings.count("{") > MAX_BRACKETS:
+        raise malformed(path, "its description has too many brackets")
+    try:
+        description = json.loads(text, parse_constant=no_constant)
+    except (ValueError, RecursionError) as error:
+        raise malformed(path, "its description is not JSON") from error
+    if not isinstance(description, dict):
+        raise malformed(path, "its description is not an object")
+    protocol = description.get("protocol")
+    if type(protocol) is not int or protocol < 1:
+        raise malformed(path, "its description has no protocol number")
+    if protocol > PROTOCOL:
+        raise UnlabelError(
+            f"{path} has protocol {protocol} and this version of unlabel reads up to {PROTOCOL}: "
+            "upgrade unlabel to load it."
+        )
+    if set(description) != FIELDS:
+        raise malformed(path, "its description has not the fields of its protocol")
+    if type(description["temperature"]) not in (int, float):
+        raise malformed(path, "its temperature is not a number")
+    for name in ("classes", "removed"):
+        if not isinstance(description[name], list):
+            raise malformed(path, f"its {name} are not a list")
+        description[name] = tuple(description[name])
+    return description
+
+
+def _check_tensors(path: Path, content: Any, description: dict[str, Any]) -> None:
+    """Compare types and shapes with the description before a tensor is read."""
+    if set(content.keys()) != set(TENSORS):
+        raise malformed(path, f"it holds the tensors {sorted(content.keys())}")
+    k, n = len(description["removed"]), len(description["classes"])
+    for name, dtype in TENSORS.items():
+        tensor = content.get_slice(name)
+        shape = [k] if name == "counts" else [k, n]
+        if tensor.get_dtype() != dtype or tensor.get_shape() != shape:
+            raise malformed(path, f"its tensor {name} is {tensor.get_dtype()} {tensor.get_shape()}")
+
+
+def malformed(path: str | os.PathLike[str], why: str) -> UnlabelError:
+    """Say that a file holds no filter, and why."""
+    return UnlabelError(f"{path} is not a filter that unlabel saved: {why}. Fit and save it anew.")
+
+
+def no_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which Python reads and JSON does not allow."""
+    raise ValueError(f"{name} is not JSON")

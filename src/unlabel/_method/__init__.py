@@ -1,0 +1,1 @@
+"""The method on arrays: rows taken apart, the chain of removals, the temperature."""

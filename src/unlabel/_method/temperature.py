@@ -1,0 +1,79 @@
+"""One temperature after the filter: fitted by log-loss, it changes no ranking."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unlabel._method.split import row_blocks
+from unlabel._typing import Columns, Float64s
+from unlabel.errors import UnlabelError
+
+# One number is fitted: below this many rows its error outweighs what it corrects.
+MIN_ROWS = 50
+# Beyond these bounds a temperature is a sign of rows that cannot tell one.
+COLDEST, HOTTEST = 1 / 64, 64.0
+# So low that it vanishes at any temperature, and yet finite: 0 times minus infinity is NaN.
+LOG_OF_ZERO = -1e6
+
+
+def at_temperature(probabilities: Float64s, temperature: float) -> Float64s:
+    """Raise rows to the power 1/temperature and divide them by their sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> at_temperature(np.array([[0.8, 0.2]]), 2.0).round(3)
+    array([[0.667, 0.333]])
+    """
+    if temperature == 1:
+        return probabilities
+    with np.errstate(divide="ignore"):
+        logs = np.log(probabilities) / temperature
+    powers = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
+    """Find the temperature with the lowest log-loss for the true `columns`.
+
+    A row that gives its true label no probability does so at every temperature, and is
+    left out.
+    """
+    from scipy.optimize import brentq  # slow to import, and not needed to apply a filter
+    from scipy.special import softmax
+
+    truth = probabilities[np.arange(len(columns)), columns]
+    rows, truth = probabilities[truth > 0], np.log(truth[truth > 0])
+    if len(rows) < MIN_ROWS:
+        raise UnlabelError(
+            f"calibrate needs at least {MIN_ROWS} reference rows of labels that remain, with some "
+            f"confidence in the true label, and found {len(rows)}: give more rows, or leave "
+            "calibrate off."
+        )
+    logs = np.log(rows, out=np.full_like(rows, LOG_OF_ZERO), where=rows > 0)
+
+    def slope(sharpness: float) -> float:
+        """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
+        expected = [
+            np.vecdot(softmax(sharpness * block, axis=1), block) for block in row_blocks(logs)
+        ]
+        return float((np.concatenate(expected) - truth).mean())
+
+    cold, hot = 1 / 2, 2.0
+    while slope(1 / cold) <= 0:
+        cold /= 2
+        if cold < COLDEST:
+            raise UnlabelError(
+                "calibrate found no temperature: the filtered confidences are right in all, or "
+                f"nearly all, of the {len(rows)} reference rows of labels that remain. Give rows "
+                "that the model was not trained on, or leave calibrate off."
+            )
+    while slope(1 / hot) >= 0:
+        hot *= 2
+        if hot > HOTTEST:
+            raise UnlabelError(
+                "calibrate found no temperature: the filtered confidences tell no more than "
+                f"chance in the {len(rows)} reference rows of labels that remain. Check that the "
+                "true labels belong to these rows, or leave calibrate off."
+            )
+    return 1 / float(brentq(slope, 1 / hot, 1 / cold, xtol=1e-13, rtol=1e-13))

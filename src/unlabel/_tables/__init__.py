@@ -1,0 +1,1 @@
+"""Tables of confidences: formats, layouts, and filters fitted on and applied to them in batches."""

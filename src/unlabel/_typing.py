@@ -1,0 +1,18 @@
+"""Type aliases, and the choices that some of them name."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.floating]
+Float64s = npt.NDArray[np.float64]
+Columns = npt.NDArray[np.intp]
+
+Label = str | int | float | bool
+Method = Literal["osr", "mask", "literal"]
+InputKind = Literal["probabilities", "logits"]
+METHODS: tuple[Method, ...] = get_args(Method)
+INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)

@@ -1,0 +1,48 @@
+"""The image sets of the experiments, as tensors of bytes.
+
+A folder holds them as they are published: CIFAR's binary archives, or what is in them,
+and one folder an identity as VGGFace2 has it. The digits come with scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from unlabel.bench.datasets.cifar import CIFAR10, CIFAR100, load_cifar
+from unlabel.bench.datasets.digits import load_digits
+from unlabel.bench.datasets.faces import load_identities
+from unlabel.bench.datasets.image_set import ImageSet
+from unlabel.bench.progress import Progress, nothing_to_show
+from unlabel.validation import choice
+
+__all__ = ["SETS", "ImageSet", "load_set"]
+
+SETS: dict[str, Callable[[Path, Progress], ImageSet]] = {
+    "cifar10": lambda folder, progress: load_cifar(CIFAR10, folder, progress),
+    "cifar100": lambda folder, progress: load_cifar(CIFAR100, folder, progress),
+    "faces": load_identities,
+    "digits": lambda folder, progress: load_digits(),
+}
+
+
+def load_set(name: str, folder: Path, progress: Progress = nothing_to_show) -> ImageSet:
+    """Load an image set.
+
+    Parameters
+    ----------
+    name : {"cifar10", "cifar100", "faces", "digits"}
+        Which set.
+    folder : path
+        Where it lies, or CIFAR is to be downloaded to. Not looked at for the digits.
+    progress : callable
+        Told from time to time which part of a download, or of the images, is done.
+
+    Examples
+    --------
+    >>> digits = load_set("digits", Path())
+    >>> digits.train_images.shape, digits.train_images.dtype
+    (torch.Size([1198, 3, 8, 8]), torch.uint8)
+    """
+    choice(name, tuple(SETS), "set")
+    return SETS[name](folder, progress)

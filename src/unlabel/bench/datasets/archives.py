@@ -1,0 +1,86 @@
+"""Published archives: fetched where there is a network, checked, and unpacked whole."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from unlabel._files.atomic import cannot_write, folder_beside, whole_file
+from unlabel.bench.progress import Progress
+from unlabel.errors import UnlabelError
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A .tar.gz file: where it is published, its checksum there, and the folder in it."""
+
+    address: str
+    md5: str
+    folder: str
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.address.rsplit("/", 1)[1]
+
+
+def unpacked(archive: Archive, folder: Path, progress: Progress) -> Path:
+    """The folder of an archive, which is unpacked, and downloaded, where it is not there yet."""
+    target = folder / archive.folder
+    if target.is_dir():
+        return target
+    file = folder / archive.name
+    if not file.is_file():
+        _download(archive, file, progress)
+    _unpack(archive, file, target)
+    return target
+
+
+def _download(archive: Archive, file: Path, progress: Progress) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(file, error) from error
+    with whole_file(file, overwrite=False) as part:
+        try:
+            # The address is one of those in this package.
+            with urlopen(archive.address, timeout=60) as source, part.open("wb") as out:  # noqa: S310
+                size = int(source.headers.get("Content-Length") or 0)
+                while block := source.read(BLOCK):
+                    out.write(block)
+                    progress(min(out.tell() / size, 1.0) if size else 0.0)
+        except (URLError, TimeoutError, ConnectionError) as error:
+            raise UnlabelError(
+                f"{file} is not there, and {archive.address} could not be fetched "
+                f"({getattr(error, 'reason', error)}): put the archive, or its folder "
+                f"{archive.folder}, into {file.parent}."
+            ) from error
+        _check(archive, part, f"What came from {archive.address}")
+
+
+def _check(archive: Archive, file: Path, what: str) -> None:
+    with file.open("rb") as content:
+        found = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != archive.md5:
+        raise UnlabelError(
+            f"{what} is not the published archive (md5 {found}, not {archive.md5}): it is cut "
+            "short or another file; fetch it again."
+        )
+
+
+def _unpack(archive: Archive, file: Path, target: Path) -> None:
+    _check(archive, file, str(file))
+    with folder_beside(target) as folder:
+        try:
+            with tarfile.open(file) as tar:
+                tar.extractall(folder, filter="data")
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            raise UnlabelError(f"{file} could not be unpacked: {error}.") from error
+        (folder / archive.folder).replace(target)

@@ -1,0 +1,100 @@
+"""Faces, one folder an identity, as VGGFace2 has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image, ImageOps
+
+from unlabel.bench.datasets.image_set import ImageSet
+from unlabel.bench.progress import Progress
+from unlabel.errors import UnlabelError
+
+IDENTITIES = 100
+SIDE = 64
+# One image in this many is held out where other identities are in test than in train.
+HELD_OUT = 5
+
+Files = list[tuple[Path, int]]
+
+
+def load_identities(folder: Path, progress: Progress) -> ImageSet:
+    """Read ``FOLDER/{train,test}/n000000/0001.jpg``: 100 identities, drawn where there are more.
+
+    VGGFace2 itself has other identities in test than in train. Then every fifth image of
+    an identity in train is held out.
+    """
+    train, test = _identities(folder / "train"), _identities(folder / "test")
+    shared = [name for name in train if name in set(test)]
+    names = _drawn(shared or train, folder)
+    if shared:
+        train_files = _files(folder / "train", names)
+        test_files = _files(folder / "test", names)
+    else:
+        every = [_files(folder / "train", [name]) for name in names]
+        labelled = [[(file, label) for file, _ in of] for label, of in enumerate(every)]
+        test_files = [pair for of in labelled for pair in of[::HELD_OUT]]
+        train_files = [pair for of in labelled for i, pair in enumerate(of) if i % HELD_OUT]
+    images = _decoded([file for file, _ in (*train_files, *test_files)], progress)
+    return ImageSet(
+        "faces",
+        names,
+        torch.from_numpy(images[: len(train_files)]),
+        torch.tensor([label for _, label in train_files]),
+        torch.from_numpy(images[len(train_files) :]),
+        torch.tensor([label for _, label in test_files]),
+    )
+
+
+def _identities(folder: Path) -> list[str]:
+    try:
+        names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    except OSError as error:
+        raise UnlabelError(
+            f"{folder} could not be read ({error.strerror}): give the folder that holds train and "
+            "test, with a folder an identity in each."
+        ) from error
+    if not names:
+        raise UnlabelError(f"{folder} has no identities: there must be a folder for each.")
+    return names
+
+
+def _drawn(names: list[str], folder: Path) -> tuple[str, ...]:
+    if len(names) < IDENTITIES:
+        raise UnlabelError(
+            f"{folder} has {len(names)} identities in train and test: {IDENTITIES} are needed."
+        )
+    drawn = np.random.default_rng(0).choice(len(names), IDENTITIES, replace=False)
+    return tuple(names[i] for i in np.sort(drawn))
+
+
+def _files(folder: Path, names: Sequence[str]) -> Files:
+    result: Files = []
+    for label, name in enumerate(names):
+        files = sorted((folder / name).glob("*.jpg"))
+        if not files:
+            raise UnlabelError(f"{folder / name} has no .jpg images: add some, or remove it.")
+        result += [(file, label) for file in files]
+    return result
+
+
+def _decoded(files: list[Path], progress: Progress) -> npt.NDArray[np.uint8]:
+    images = np.empty((len(files), 3, SIDE, SIDE), dtype=np.uint8)
+    with ThreadPoolExecutor() as pool:
+        for i, image in enumerate(pool.map(_image, files)):
+            images[i] = image.transpose(2, 0, 1)
+            progress((i + 1) / len(files))
+    return images
+
+
+def _image(file: Path) -> npt.NDArray[np.uint8]:
+    try:
+        with Image.open(file) as image:
+            return np.asarray(ImageOps.fit(image.convert("RGB"), (SIDE, SIDE)))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise UnlabelError(f"{file} could not be read as an image: {error}.") from error

@@ -1,0 +1,153 @@
+"""What the pieces of a study share: images on the device, fresh models, the base model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import lru_cache, partial
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from scipy.special import softmax
+from torch import nn
+
+from unlabel._files.atomic import whole_file
+from unlabel.bench.datasets import load_set
+from unlabel.bench.grid import BASE, Cell
+from unlabel.bench.models import MOBILENET_ADDRESS, build
+from unlabel.bench.progress import Progress, nothing_to_show
+from unlabel.bench.results.collect import keep
+from unlabel.bench.results.files import read_facts
+from unlabel.bench.suites import Study
+from unlabel.bench.task import Base, Outcome, Task
+from unlabel.bench.training import Images, resize_inputs, seeded, train
+from unlabel.errors import UnlabelError
+
+MOBILENET_FILE = MOBILENET_ADDRESS.rpartition("/")[2]
+
+
+class Workshop:
+    """Gives tasks, and keeps at hand what the next task may need.
+
+    Parameters
+    ----------
+    out : path
+        The folder of results, which holds the base models' weights.
+    data : path
+        The folder of image sets.
+    imagenet : path, optional
+        torchvision's file of ImageNet weights, or the folder it lies in.
+    device : torch.device
+    """
+
+    def __init__(self, out: Path, data: Path, imagenet: Path | None, device: torch.device) -> None:
+        self.out = out
+        self.data = data
+        self.imagenet = imagenet
+        self.device = device
+        self._progress: Progress = nothing_to_show
+        # One at a time: pieces come in the order of their sets, architectures and seeds.
+        self._images_or_refusal = lru_cache(maxsize=1)(self._load_images)
+        self._base = lru_cache(maxsize=1)(self._load_base)
+        torch.backends.cudnn.allow_tf32 = False  # what is trained in bfloat16 is judged in float32
+
+    def task(self, study: Study, cell: Cell, progress: Progress) -> Task:
+        """A cell's task. The progress of loading its set comes before that of the task itself."""
+        self._progress = progress
+        train_images, test_images, classes = self._images(study.set)
+        return Task(
+            train_images=train_images,
+            test_images=test_images,
+            classes=classes,
+            removed=cell.removed,
+            seed=cell.seed,
+            study=study,
+            load_base=partial(self._base, study, cell.seed),
+            build=partial(self.build, study),
+            progress=progress,
+        )
+
+    def build(self, study: Study, classes: int, seed: int) -> nn.Module:
+        """An untrained model on the device."""
+        recipe = study.recipe
+        pretrained = self._imagenet_file() if recipe.start == "ImageNet-1K" else None
+        with seeded(seed):
+            model = build(study.architecture, classes, pretrained=pretrained)
+        if recipe.side is not None:
+            resize_inputs(model, recipe.side)
+        return model.to(self.device, memory_format=torch.channels_last)
+
+    def train_base(self, study: Study, seed: int, progress: Progress) -> None:
+        """Train a base model and store its weights and its logits."""
+        cell = Cell(study.set, study.architecture, seed, BASE)
+        task = self.task(study, cell, progress)
+        model = self.build(study, task.classes, seed)
+        seconds = train(model, task.train_images, study.recipe, seed, progress)
+        base = Base(model, task.train_images, task.test_images)
+        outcome = Outcome(
+            confidences={"base": softmax(base.test_logits, axis=1)},
+            seconds=seconds,
+            config=asdict(study.recipe) | {"seed": seed, "images": len(task.train_images)},
+            logits={"base": base.test_logits},
+        )
+        weights = cell.weights(self.out)
+        weights.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(weights, overwrite=True) as part:
+            save_file({name: of.contiguous() for name, of in model.state_dict().items()}, part)
+        keep(self.out, cell, "base", outcome, task)
+        self._base.cache_clear()
+
+    def _load_base(self, study: Study, seed: int) -> Base:
+        cell = Cell(study.set, study.architecture, seed, BASE)
+        weights = cell.weights(self.out)
+        if read_facts(self.out, cell) is None:
+            raise UnlabelError("The base model could not be trained.")
+        if not weights.exists():
+            raise UnlabelError(
+                f"{weights} is gone, and the results of {cell} were made with it: put it back, or "
+                f"delete {cell.file(self.out, '').parent} to begin again."
+            )
+        train_images, test_images, classes = self._images(study.set)
+        model = self.build(study, classes, seed)
+        try:
+            model.load_state_dict(load_file(weights))
+        except (SafetensorError, RuntimeError) as error:
+            raise UnlabelError(
+                f"{weights} is damaged: put it back as it was, or delete "
+                f"{cell.file(self.out, '').parent} to begin again."
+            ) from error
+        return Base(model.eval(), train_images, test_images)
+
+    def _images(self, name: str) -> tuple[Images, Images, int]:
+        found = self._images_or_refusal(name)
+        if isinstance(found, UnlabelError):
+            raise found
+        return found
+
+    def _load_images(self, name: str) -> tuple[Images, Images, int] | UnlabelError:
+        try:
+            loaded = load_set(name, self.data, self._progress)
+        except UnlabelError as refusal:  # kept: what is missing is not looked for again
+            return refusal
+        return (
+            Images.of(loaded.train_images, loaded.train_labels, self.device),
+            Images.of(loaded.test_images, loaded.test_labels, self.device),
+            len(loaded.classes),
+        )
+
+    def _imagenet_file(self) -> Path:
+        if self.imagenet is not None:
+            is_folder = self.imagenet.is_dir()
+            return self.imagenet / MOBILENET_FILE if is_folder else self.imagenet
+        kept = Path(torch.hub.get_dir(), "checkpoints", MOBILENET_FILE)  # torchvision's own place
+        if not kept.exists():
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                torch.hub.download_url_to_file(MOBILENET_ADDRESS, str(kept), progress=False)
+            except OSError as error:
+                raise UnlabelError(
+                    f"{MOBILENET_ADDRESS} could not be fetched ({error}): give {MOBILENET_FILE} "
+                    "with --weights."
+                ) from error
+        return kept

@@ -1,0 +1,1 @@
+"""What the experiments store: their outputs, their facts, and notes on both."""

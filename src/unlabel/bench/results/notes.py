@@ -1,0 +1,48 @@
+"""What is to be known of results that no cell can say of itself, such as how its images were kept.
+
+A file ``notes.json`` in the folder of a set, or of one network, has sentences for above their
+tables, each under the name of its table or under "every": ``{"every": "...", "time": "..."}``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from unlabel.errors import UnlabelError
+
+EVERY = "every"
+TABLES = ("accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time")
+
+Notes = dict[str, list[str]]
+
+
+def read_notes(results: Path, set: str, architecture: str) -> Notes:
+    """The sentences for each table of a network, those of its set first."""
+    notes: Notes = {table: [] for table in TABLES}
+    for folder in (results / set, results / set / architecture):
+        for table, sentence in _read(folder / "notes.json").items():
+            for name in TABLES if table == EVERY else (table,):
+                notes[name].append(sentence)
+    return notes
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise _wrong(path) from error
+    if not isinstance(found, dict) or not found.keys() <= {EVERY, *TABLES}:
+        raise _wrong(path)
+    if not all(isinstance(sentence, str) for sentence in found.values()):
+        raise _wrong(path)
+    return found
+
+
+def _wrong(path: Path) -> UnlabelError:
+    return UnlabelError(
+        f"{path} does not hold notes: write JSON, with one sentence each under "
+        f"{', '.join((EVERY, *TABLES[:-1]))} or {TABLES[-1]}."
+    )

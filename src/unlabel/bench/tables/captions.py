@@ -1,0 +1,157 @@
+"""What our set-up has different from the paper's, in sentences for above a table."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from unlabel.bench.grid import BASE, Cell
+from unlabel.bench.results.files import Facts
+from unlabel.report.formatting import score
+
+SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "faces": "Faces", "digits": "Digits"}
+ARCHITECTURES = {
+    "resnet18": "ResNet18",
+    "allcnn": "AllCNN",
+    "mobilenet_v2": "MobileNetV2",
+    "vit_b_16": "ViT-B/16",
+    "small": "a small network",
+}
+METHODS = {
+    "base": "base model",
+    "retrain": "retrained",
+    "retrain_again": "seed floor: retrained again",
+    "osr": "OSR",
+    "mask": "mask",
+    "linear_filtration": "linear filtration",
+    "linear_filtration_naive": "linear filtration, naive",
+    "linear_filtration_normalization": "linear filtration, normalization",
+    "linear_filtration_randomization": "linear filtration, randomization",
+    "linear_filtration_zeroing": "linear filtration, zeroing",
+    "unsir": "UNSIR",
+    "nhle_cwm": "NHLE-CWM (reconstruction)",
+}
+
+# How the paper trains: from where, and for how many epochs.
+PAPER_TRAINING = {
+    "cifar10": ("scratch", 40),
+    "cifar100": ("ImageNet-1K", 5),
+    "faces": ("ImageNet-1K", 5),
+}
+STARTS = {"scratch": "trained from scratch", "ImageNet-1K": "fine-tuned from ImageNet-1K"}
+
+
+def network(set: str, architecture: str) -> str:
+    """The title of a network on a set.
+
+    Examples
+    --------
+    >>> network("cifar100", "mobilenet_v2")
+    'CIFAR-100, MobileNetV2'
+    """
+    return f"{SETS[set]}, {ARCHITECTURES.get(architecture, architecture)}"
+
+
+def differences(set: str, cells: dict[Cell, Facts]) -> list[str]:
+    """What differs from the paper for one network, given what its cells say of themselves."""
+    return [*_training(set, next(iter(cells.values()))), _rows(cells), _seeds(cells)]
+
+
+def about_seconds(set: str, cells: Iterable[Facts]) -> list[str]:
+    """Where the seconds come from."""
+    ours = sorted({made["hardware"] for facts in cells for made in facts["made"].values()})
+    notes = [
+        f"Ours on {' and '.join(ours)}, the paper's on two NVIDIA A100.",
+        "Seconds of methods that work on outputs do not include computing those outputs. Linear "
+        "filtration's filter is all four variants.",
+    ]
+    if set == "cifar10":
+        notes.append("Some of the paper's totals of F4 are not what their parts add up to.")
+    return notes
+
+
+def condition(cells: Iterable[Facts]) -> list[str]:
+    """How far linear filtration's matrix of mean logits is from singular.
+
+    Examples
+    --------
+    >>> condition([{"condition": 4604.6}, {}])
+    ["The condition number of linear filtration's matrix is 4,605."]
+    """
+    found = sorted({round(of["condition"]) for of in cells if "condition" in of})
+    numbers = " and ".join(f"{number:,}" for number in found)
+    return [f"The condition number of linear filtration's matrix is {numbers}."] if found else []
+
+
+def failures(cells: dict[Cell, Facts]) -> list[str]:
+    """What did not work, as the cells say."""
+    return [
+        f"{cell}, {METHODS.get(method, method)}: {why}"
+        for cell, facts in sorted(cells.items())
+        for method, why in sorted(facts["failed"].items())
+    ]
+
+
+def _training(set: str, facts: Facts) -> list[str]:
+    recipe = facts["config"].get("training")
+    paper = PAPER_TRAINING.get(set)
+    if not paper:
+        return ["The paper has no such set: scikit-learn's digits, to try the benchmark on."]
+    if not recipe:
+        return []
+    side = f" at {recipe['side']} pixels" if recipe.get("side") else ""
+    ours, theirs = (
+        f"{STARTS[start]}{at} for {epochs} epochs"
+        for start, at, epochs in (
+            (recipe["start"], side, recipe["epochs"]),
+            (paper[0], "", paper[1]),
+        )
+    )
+    if ours == theirs:
+        return [f"Both are {ours}."]
+    return [f"Ours is {ours}, the paper's {theirs}."]
+
+
+def _rows(cells: dict[Cell, Facts]) -> str:
+    facts = next(iter(cells.values()))
+    rows = facts["rows"]
+    if rows["judged"] == rows["test"]:
+        return f"Judged on all {rows['test']:,} test images."
+    a_label = rows["judged"] // facts["classes"]
+    fewest = min(len(cell.removed) for cell in cells if cell.forget != BASE) * a_label
+    return (
+        f"Judged on {rows['judged']:,} of {rows['test']:,} test images, the first {a_label} of "
+        "each label: coverage, a worst case over a label's inputs, is lower than over all of them, "
+        f"A_R has a standard error of up to {score(_standard_error(cells, a_label))}, and figures "
+        f"of removed labels rest on as few as {fewest} images."
+    )
+
+
+def _standard_error(cells: dict[Cell, Facts], a_label: int) -> float:
+    """The largest of the A_R that were found, on as many rows as are judged."""
+    return max(
+        (
+            math.sqrt(of["A_R"] * (1 - of["A_R"]) / (a_label * (facts["classes"] - len(c.removed))))
+            for c, facts in cells.items()
+            for of in facts["full_precision"].values()
+        ),
+        default=0.0,
+    )
+
+
+def _seeds(cells: dict[Cell, Facts]) -> str:
+    with_base = {cell.base for cell in cells if cell.forget == BASE}
+    tasks = [(cell, facts) for cell, facts in cells.items() if cell.forget != BASE]
+    base = Counter(cell.forget for cell, _ in tasks if cell.base in with_base)
+    retrained = Counter(cell.forget for cell, facts in tasks if "retrain" in facts["methods"])
+    forget = {cell.forget for cell, _ in tasks}
+    return (
+        f"Seeds: {_range(base[of] for of in forget)} of the base model and the methods, "
+        f"{_range(retrained[of] for of in forget)} of retraining."
+    )
+
+
+def _range(counts: Iterable[int]) -> str:
+    least, *more = sorted(set(counts))
+    return f"{least} to {more[-1]}" if more else f"{least}"

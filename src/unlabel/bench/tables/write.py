@@ -1,0 +1,124 @@
+"""The paper's tables beside ours, as Markdown, as one tidy CSV and as a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from unlabel._files.atomic import cannot_write, whole_file
+from unlabel.bench.progress import Bar
+from unlabel.bench.tables import captions
+from unlabel.bench.tables.aggregate import Gathered, gather
+from unlabel.bench.tables.html import render
+from unlabel.bench.tables.layout import ALIKE, KINDS, Entry, Section, Table, precision, sections
+from unlabel.bench.tables.published import paper_figures
+from unlabel.report.formatting import score
+
+COLUMNS = (
+    "table",
+    "set",
+    "architecture",
+    "method",
+    "component",
+    "metric",
+    "forget",
+    "ours_mean",
+    "ours_low",
+    "ours_high",
+    "seeds",
+    "paper",
+)
+LEGEND = (
+    "Ours, ± half the range over seeds where there are several, and the paper's in parentheses. "
+    "F1 to F4 are the sets of removed labels. The best of ours is bold, with those within "
+    f"{score(ALIKE)} of it, and none where all are; the base model and the seed floor do not "
+    "compete, nor does the retrained model in distances and attacks."
+)
+
+
+def write_tables(results: Path, out: Path) -> str:
+    """Write ``tables.md``, ``tables.csv`` and ``tables.html``, and give the Markdown.
+
+    Parameters
+    ----------
+    results : path
+        What ``unlabel bench run --out`` wrote. Cells that are not there yet are left blank.
+    out : path
+        The folder to write to.
+    """
+    bar = Bar(1.0)
+    with bar.step("Computing figures", 1.0) as progress:
+        gathered = gather(results, progress)
+    bar.clear()
+    texts = {
+        "tables.md": markdown(gathered),
+        "tables.csv": tidy(gathered),
+        "tables.html": render(gathered),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    for name, text in texts.items():
+        with whole_file(out / name, overwrite=True) as part:
+            part.write_text(text, encoding="utf-8")
+    return texts["tables.md"]
+
+
+def markdown(gathered: Gathered) -> str:
+    """Every table, with what differs from the paper above each."""
+    lines = ["# The paper's tables and ours", "", f"{LEGEND} {precision(gathered)}"]
+    if failed := captions.failures(gathered.facts):
+        lines += ["", "What failed:", "", *(f"- {note}" for note in failed)]
+    for section in sections(gathered):
+        lines += ["", *section_lines(section, heading="##")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def section_lines(section: Section, *, heading: str) -> Iterator[str]:
+    """One table of the paper, network by network."""
+    yield f"{heading} {section.title}"
+    yield ""
+    yield section.about
+    for table in section.tables:
+        yield ""
+        yield f"{heading}# {table.title}"
+        yield ""
+        yield " ".join(table.notes)
+        yield ""
+        yield from table_lines(table)
+
+
+def table_lines(table: Table) -> Iterator[str]:
+    """A Markdown table."""
+    yield "| | | F1 | F2 | F3 | F4 |"
+    yield "|---|---|---|---|---|---|"
+    for group, rows in table.groups.items():
+        for number, row in enumerate(rows):
+            name = f"{row.name}: {row.component}" if row.component else row.name
+            cells = " | ".join(map(_cell, row.entries))
+            yield f"| {group if number == 0 else ''} | {name} | {cells} |"
+
+
+def tidy(gathered: Gathered) -> str:
+    """Every figure of ours, one a line, with the paper's beside it."""
+    table_of = {metric.name: kind.name for kind in KINDS for metric in kind.metrics}
+    paper = paper_figures()
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(COLUMNS)
+    for key, spread in sorted(gathered.spreads.items()):
+        table = table_of[key.metric]
+        lines.writerow((table, *key, *map(_digits, spread[:3]), spread.seeds, paper.get(key, "")))
+    return text.getvalue()
+
+
+def _cell(entry: Entry) -> str:
+    ours = f"**{entry.ours}**" if entry.best else entry.ours
+    return " ".join(filter(None, (ours, entry.spread, f"({entry.paper})" if entry.paper else "")))
+
+
+def _digits(value: float) -> str:
+    return f"{value:.6g}"

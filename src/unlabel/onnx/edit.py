@@ -1,0 +1,69 @@
+"""The changes that a filter makes to an ONNX graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+from onnx import GraphProto, NodeProto, helper
+
+from unlabel.onnx.graph import bodies, used_names
+
+
+def with_labels(zipmap: NodeProto, confidences: str, labels: npt.NDArray[Any]) -> NodeProto:
+    """Make a ZipMap like another one, of other confidences and labels."""
+    changed = NodeProto()
+    changed.CopyFrom(zipmap)
+    changed.input[0] = confidences
+    del changed.attribute[:]
+    name = "classlabels_strings" if labels.dtype == object else "classlabels_int64s"
+    changed.attribute.append(helper.make_attribute(name, labels.tolist()))
+    return changed
+
+
+def declare_width(graph: GraphProto, output: str, width: int, *, before: str) -> None:
+    """Give an output another number of columns; the tensor `before` has the old one."""
+    info = next(info for info in graph.output if info.name == output)
+    if before not in {known.name for known in graph.value_info}:
+        graph.value_info.append(info)
+        graph.value_info[-1].name = before
+    info.type.tensor_type.shape.dim[1].dim_value = width
+
+
+def insert_nodes(
+    graph: GraphProto, nodes: Sequence[NodeProto], *, in_place_of: NodeProto | None
+) -> None:
+    """Insert nodes in place of one of the graph's, or at the end."""
+    at = len(graph.node) if in_place_of is None else list(graph.node).index(in_place_of)
+    after = list(graph.node)[at:][in_place_of is not None :]
+    del graph.node[at:]
+    graph.node.extend([*nodes, *after])
+
+
+def rename(graph: GraphProto, old: str, new: str) -> None:
+    """Rename a tensor wherever it stands, in the bodies of loops and branches too."""
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for i, name in enumerate(names):
+                if name == old:
+                    names[i] = new
+        for body in bodies(node):
+            rename(body, old, new)
+    for info in graph.value_info:
+        if info.name == old:
+            info.name = new
+    for annotation in graph.quantization_annotation:
+        if annotation.tensor_name == old:
+            annotation.tensor_name = new
+
+
+def drop_unused(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
+    """Drop nodes that nothing needs any more, each before those it takes its inputs from."""
+    for node in nodes:
+        if used_names(graph) & set(node.output):
+            return
+        graph.node.remove(node)
+        unused = set(node.input) - used_names(graph) - {info.name for info in graph.input}
+        for tensor in [tensor for tensor in graph.initializer if tensor.name in unused]:
+            graph.initializer.remove(tensor)

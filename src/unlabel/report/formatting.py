@@ -1,0 +1,107 @@
+"""Numbers and labels as the page writes them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from unlabel._typing import Label
+
+NOTHING = "\N{EN DASH}"
+MOST_CHARACTERS = 80
+
+
+def score(value: float | None) -> str:
+    """Four decimals, without the zero before the point.
+
+    Examples
+    --------
+    >>> score(0.93674), score(8.01394), score(0), score(2e-5)
+    ('.9367', '8.0139', '0', '<.0001')
+    """
+    if value is None:
+        return NOTHING
+    if value == 0:
+        return "0"
+    if abs(value) < 0.00005:
+        return "<.0001"
+    return _without_zero(f"{value:.4f}")
+
+
+def percent(share: float | None) -> str:
+    """A share in percent, never rounded to none or to all.
+
+    Examples
+    --------
+    >>> percent(0.015), percent(0.0001), percent(0.9999), percent(1), percent(0)
+    ('1.5%', '<0.1%', '>99.9%', '100%', '0%')
+    """
+    if share is None:
+        return NOTHING
+    if share in (0, 1):
+        return f"{share:.0%}"
+    if share < 0.0005:
+        return "<0.1%"
+    if share >= 0.9995:
+        return ">99.9%"
+    return f"{share:.1%}"
+
+
+def ratio(value: float | None) -> str:
+    """How many times as much, with three digits and the sign of multiplication."""
+    if value is None:
+        return NOTHING
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}\N{MULTIPLICATION SIGN}"
+
+
+def signed(value: float | None) -> str:
+    """A change, with its sign.
+
+    Examples
+    --------
+    >>> signed(0.012), signed(0)
+    ('+.0120', '0')
+    """
+    if value is None:
+        return NOTHING
+    if abs(value) < 0.00005:
+        return "0"
+    return ("+" if value > 0 else "\N{MINUS SIGN}") + _without_zero(f"{abs(value):.4f}")
+
+
+def count(number: int) -> str:
+    """A whole number with separators."""
+    return f"{number:,}"
+
+
+def name(label: Label) -> str:
+    """A label as text: of bounded length, and without what no page may hold.
+
+    Examples
+    --------
+    >>> name(3), name(""), len(name("x" * 1000))
+    ('3', '(empty)', 80)
+    >>> name("a label with a long name, of which the beginning is " + 40 * "-" + " the same 7")
+    'a label with a long name, of which the b…---------------------------- the same 7'
+    """
+    text = clean(str(label))
+    if len(text) > MOST_CHARACTERS:  # names of one beginning differ at their ends
+        half = MOST_CHARACTERS // 2
+        text = text[:half] + "\N{HORIZONTAL ELLIPSIS}" + text[1 - half :]
+    return text if text.strip() else "(empty)"
+
+
+def clean(text: str) -> str:
+    """Text without control characters and lone surrogates, which no file in UTF-8 can hold."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text
+    )
+
+
+def mark(output: str) -> str:
+    """The style of an output: its colour and the shape of its points, the same everywhere."""
+    known = {"base model": "base", "mask": "mask", "retrained": "goal", "retrained again": "again"}
+    return known.get(output.removesuffix(", calibrated"), "osr")
+
+
+def _without_zero(digits: str) -> str:
+    return digits[1:] if digits.startswith("0.") else digits

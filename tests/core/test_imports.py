@@ -1,0 +1,63 @@
+"""The direction of imports: the core knows no integration, and no module those built on it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import unlabel
+
+ROOT = Path(unlabel.__file__).parent
+# Each may import itself and those before it.
+LAYERS = [
+    ("_typing", "_printing", "errors"),
+    ("validation",),
+    ("_method", "_files"),
+    ("filter", "fitting"),
+    ("metrics",),
+    ("_tables", "evaluation"),
+    ("sklearn", "torch", "huggingface", "onnx", "spark", "report"),
+    ("cli", "bench", "__main__"),
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imports(path):
+    """Modules of the package that a file imports, whenever it does."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = [
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    ]
+    for node in ast.walk(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("unlabel"):
+            names = [node.module] if node.module != "unlabel" else []
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from names
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("unlabel."))
+
+
+def part(module):
+    return module.split(".")[1]
+
+
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def test_every_part_has_its_place():
+    parts = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in MODULES}
+    assert parts == set(LEVEL)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path):
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    for module in imports(path):
+        if part(module) in LEVEL and part(module) != own:
+            message = f"{path.relative_to(ROOT)} imports {module}, which is built on it"
+            assert LEVEL[part(module)] <= LEVEL[own], message

@@ -1,0 +1,417 @@
+"""Each mistake gets one UnlabelError sentence that names it and says what to do."""
+
+import re
+
+import numpy as np
+import pytest
+
+from unlabel import LabelRemover, OutputFilter, UnlabelError
+from unlabel._method.temperature import COLDEST, HOTTEST
+from unlabel.fitting import fit_filter
+from unlabel.validation import check_rows
+
+NAMES = ["cat", "dog", "fox", "owl"]
+ROWS = np.random.default_rng(0).dirichlet(np.ones(4), 40)
+TRUTH = np.array(NAMES)[np.arange(40) % 4]
+
+
+@pytest.fixture
+def fitted():
+    return fit_filter(ROWS, TRUTH, classes=NAMES, remove=["dog"])
+
+
+def refused(*, rows=ROWS, truth=TRUTH, **arguments):
+    arguments = {"classes": NAMES, **arguments}
+    if "keep" not in arguments:
+        arguments = {"remove": ["dog"], **arguments}
+    with pytest.raises(UnlabelError) as caught:
+        fit_filter(rows, truth, **arguments)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith(".")
+    return message
+
+
+def with_row(at, row):
+    rows = ROWS.copy()
+    rows[at] = row
+    return rows
+
+
+def test_an_error_is_a_value_error():
+    assert issubclass(UnlabelError, ValueError)
+
+
+# Rows
+
+
+BAD_ROWS = [
+    ([0.5, np.nan, 0.25, 0.25], r"Row 7 is not a row of probabilities: it holds NaN in column 1"),
+    ([0.5, 0.25, np.inf, 0.25], r"Row 7 .* holds infinity in column 2"),
+    ([np.inf, -np.inf, 0.5, 0.5], r"Row 7 .* holds infinity in column 0"),
+    ([0.5, 0.5, 0.25, -0.25], r"Row 7 .* holds -0.25 in column 3"),
+    ([0.25, 0.25, 0.25, 0.2], r"Row 7 .* sums to 0.95, not 1; .* divide each row by its sum"),
+    ([0.4, 0.4, 0.2, 0.2], r"Row 7 .* sums to 1.2, not 1"),
+    ([0.0, 0.0, 0.0, 0.0], r"Row 7 .* sums to 0, not 1"),
+    ([2.5, 0.1, 7.0, 0.3], r"Row 7 .* holds 7 in column 2; if these are logits, .*input='logits'"),
+    ([2.5, 0.1, -7.0, 0.3], r"Row 7 .* holds -7 in column 2; if these are logits"),
+    ([1e308, 1e308, 1e308, 1e308], r"Row 7 .* holds 1e\+308 in column 0; if these are logits"),
+]
+
+
+@pytest.mark.parametrize(("row", "sentence"), BAD_ROWS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
+    rows = with_row(7, row)
+    rows[9] = np.nan
+    with np.errstate(over="ignore"):
+        rows = rows.astype(dtype)
+    if np.isposinf(rows[7]).all():
+        sentence = "Row 7 .* holds infinity in column 0"
+    assert re.search(sentence, refused(rows=rows))
+    with pytest.raises(UnlabelError, match=sentence):
+        fitted.apply(rows)
+    with pytest.raises(UnlabelError, match=sentence):
+        fitted.removed_mass(rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ([0.5, np.nan, 0.25, 0.25], "Row 3 is not a row of logits: it holds NaN in column 1"),
+        ([0.5, 1.0, np.inf, 0.25], "Row 3 .* holds infinity in column 2"),
+        ([-np.inf] * 4, "Row 3 .* holds minus infinity in every column"),
+    ],
+)
+def test_the_first_bad_row_of_logits_is_named(row, sentence):
+    logits = np.log(ROWS)
+    fitted = fit_filter(logits, TRUTH, classes=NAMES, remove=["dog"], input="logits")
+    logits[3] = row
+    assert re.search(sentence, refused(rows=logits, input="logits"))
+    with pytest.raises(UnlabelError, match=sentence):
+        fitted.apply(logits)
+
+
+def test_rows_of_a_table_are_numbered_from_its_start():
+    with pytest.raises(UnlabelError, match="Row 1007 "):
+        check_rows(with_row(7, np.zeros(4)), "probabilities", first_row=1000)
+
+
+@pytest.mark.parametrize(("dtype", "off"), [(np.float16, 9e-3), (np.float32, 9e-4), (float, 9e-4)])
+def test_sums_may_be_off_as_stored_tables_round_them(fitted, dtype, off):
+    rows = (ROWS * (1 + off * 0.9)).astype(dtype)
+    result = fitted.apply(rows).astype(np.float64)
+    np.testing.assert_allclose(result.sum(axis=1), 1, rtol=2e-3)
+    with pytest.raises(UnlabelError, match=r"Row 0 .* sums to"):
+        fitted.apply((ROWS * (1 + off * 1.5)).astype(dtype))
+
+
+@pytest.mark.parametrize("row", [[0.6, 0.5, -0.1, 0.0], [0.25, 0.25, 0.25, 0.251005]])
+def test_sums_in_float32_let_no_bad_row_in(fitted, row):
+    with pytest.raises(UnlabelError, match="Row 0 is not a row of probabilities"):
+        fitted.apply(np.array([row], dtype=np.float32))
+
+
+def test_probabilities_given_as_logits_are_refused():
+    message = refused(input="logits")
+    assert message.startswith("The rows are probabilities and logits are expected")
+    assert "input='probabilities'" in message
+
+
+def test_percentages_are_called_so():
+    rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 40.0]]
+    with pytest.raises(UnlabelError, match=r"Row 0 .* sums to 100, as percentages do: divide"):
+        fit_filter(rows, [0, 1], remove=[0])
+    with pytest.raises(UnlabelError, match=r"rows sum to 100, as percentages do, .*divide by 100"):
+        fit_filter(rows, [0, 1], remove=[0], input="logits")
+
+
+def test_logits_may_sum_to_100():
+    rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 41.0], [99.0, 0.5, 0.4]]
+    assert fit_filter(rows, [0, 1, 2], remove=[0], input="logits").counts == (1,)
+
+
+def test_logits_may_sum_to_1():
+    fitted = fit_filter([[2.0, -1.0, 0.0]], remove=[0], method="mask", input="logits")
+    assert fitted.removed == (0,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (ROWS[0], r"shape \(4,\): give two dimensions.*confidences\[None, :\]"),
+        (ROWS[None], r"shape \(1, 40, 4\): give two dimensions"),
+        (0.5, r"shape \(\): give two dimensions"),
+        (ROWS[:, :3], "3 columns and the model 4 labels: give one column per label"),
+        ([["a", "b", "c", "d"]], "type <U1: give float16, float32 or float64"),
+        (ROWS.astype(complex), "type complex128: give"),
+        (ROWS.astype(object), "type object: give"),
+        ([[0.5, 0.5, 0, 0], [1.0]], "not an array of numbers"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(fitted, rows, sentence):
+    with pytest.raises(UnlabelError, match=sentence):
+        fitted.apply(rows)
+    assert re.search(sentence, refused(rows=rows))
+
+
+def test_an_empty_table_has_no_reference_rows():
+    message = refused(rows=ROWS[:0], truth=TRUTH[:0])
+    assert message.startswith("The label 'dog' has no reference rows: give")
+
+
+def test_a_table_without_columns_has_no_labels():
+    message = refused(rows=np.empty((3, 0)), truth=[0, 0, 0], classes=None, remove=[0])
+    assert message.startswith("There is no label 0 among the 0 labels of the model")
+
+
+@pytest.mark.parametrize("kind", [int, bool, np.int8])
+def test_integers_are_taken_as_numbers(fitted, kind):
+    one_hot = np.eye(4, dtype=kind)
+    np.testing.assert_array_equal(fitted.apply(one_hot), fitted.apply(np.eye(4)))
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", "<f8"])
+def test_the_byte_order_of_a_table_does_not_matter(fitted, kind):
+    rows = ROWS.astype(kind)
+    native = rows.astype(rows.dtype.newbyteorder("="))
+    np.testing.assert_array_equal(fitted.apply(rows), fitted.apply(native))
+    assert fitted.apply(rows).dtype.isnative
+
+
+def test_numbers_that_count_the_columns_of_a_data_frame_are_no_labels():
+    pandas = pytest.importorskip("pandas")
+    fitted = fit_filter(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
+    assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
+
+
+# Labels
+
+
+def test_a_label_that_does_not_exist_suggests_the_nearest():
+    assert refused(remove=["dogs"]) == (
+        "There is no label 'dogs' among the 4 labels of the model: the nearest is 'dog'."
+    )
+    assert "no label 'fix' among" in refused(keep=["fix"])
+    assert "the nearest is 'fox'" in refused(keep=["fix"])
+
+
+def test_a_number_given_as_a_text_suggests_the_number():
+    message = refused(classes=None, remove=["3"], truth=np.arange(40) % 4)
+    assert "no label '3' among" in message
+    assert "the nearest is 3." in message
+
+
+def test_a_suggestion_is_found_in_bounded_time():
+    # Comparing texts in full would take hours.
+    classes = ["ab" * 100_000, "cat", *range(100_000)]
+    rows = np.full((1, len(classes)), 1 / len(classes))
+    with pytest.raises(UnlabelError, match="the nearest is 'abab"):
+        fit_filter(rows, None, classes=classes, remove=["ba" * 100_000], method="mask")
+
+
+def test_a_label_without_reference_rows_is_named():
+    message = refused(rows=ROWS[TRUTH != "fox"], truth=TRUTH[TRUTH != "fox"], remove=["cat", "fox"])
+    assert message.startswith("The label 'fox' has no reference rows: give the model's outputs")
+    assert "method='mask'" in message
+
+
+def test_removing_all_labels_is_refused():
+    for arguments in ({"remove": NAMES}, {"keep": []}):
+        assert refused(**arguments) == ("All 4 labels would be removed: at least one must remain.")
+
+
+@pytest.mark.parametrize("name", ["remove", "keep", "classes"])
+def test_duplicate_labels_are_named(name):
+    message = refused(**{name: ["cat", "dog", "owl", "dog"]})
+    assert message == f"The label 'dog' stands twice in {name}: give each label once."
+
+
+def test_duplicates_among_many_labels_are_found_in_bounded_time():
+    n = 300_000
+    rows = np.full((1, n), 1 / n)
+    with pytest.raises(UnlabelError, match="299998 stands twice in classes"):
+        fit_filter(rows, [0], classes=[*range(n - 1), n - 2], remove=[0])
+
+
+def test_labels_to_keep_among_many_are_found_in_bounded_time():
+    n = 50_000
+    fitted = fit_filter(np.full((1, n), 1 / n), keep=range(2, n), method="mask")
+    assert fitted.removed == (0, 1)
+
+
+def test_equal_numbers_of_two_types_are_the_same_label():
+    assert "stands twice in classes" in refused(classes=[1, 1.0, 2, 3], truth=None)
+
+
+@pytest.mark.parametrize("arguments", [{"remove": None}, {"remove": ["cat"], "keep": ["dog"]}])
+def test_either_remove_or_keep_is_given(arguments):
+    assert refused(**arguments).startswith("Give either the labels to remove")
+
+
+@pytest.mark.parametrize("name", ["remove", "keep", "classes"])
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("dog", r"='dog' is a single text: give a list, \['dog'\]"),
+        (3, "=3 is not a list of labels: give a list"),
+        (np.array("dog"), "is not a list of labels"),
+        ((label for label in NAMES), "is not a list of labels"),
+        ([["cat"], "dog", "fox", "owl"], r"holds \['cat'\]: labels are texts or finite numbers"),
+        ([{"a": 1}, "dog", "fox", "owl"], "holds {'a': 1}"),
+        ([None, "dog", "fox", "owl"], "holds None"),
+        ([float("nan"), "dog", "fox", "owl"], "holds nan"),
+        ([float("inf"), "dog", "fox", "owl"], "holds inf"),
+        ([b"cat", "dog", "fox", "owl"], "holds b'cat'"),
+        ([2j, "dog", "fox", "owl"], "holds 2j"),
+        (["\ud800", "dog", "fox", "owl"], "holds "),
+    ],
+)
+def test_what_is_no_list_of_labels_is_refused(name, value, sentence):
+    assert re.match(f"{name}.*{sentence}", refused(**{name: value}))
+
+
+def test_booleans_are_not_the_true_labels_0_and_1():
+    for truth in ([True, False], np.array([True, False])):
+        with pytest.raises(UnlabelError, match=r"no label (True|False) among the 2 labels"):
+            fit_filter([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
+
+
+def test_a_boolean_mask_is_not_a_list_of_numbers():
+    truth = np.arange(40) % 4
+    for mask in ([True], [True, False], np.array([False, True])):
+        assert "There is no label" in refused(classes=None, truth=truth, remove=mask)
+
+
+def test_labels_of_an_unhashable_type_are_refused():
+    truth = np.array([["dog"], *TRUTH[1:]], dtype=object)
+    assert refused(truth=truth) == "The true labels are not all texts or numbers."
+    assert "not all texts or numbers" in refused(truth=[["dog"], *TRUTH[1:]])
+
+
+# True labels
+
+
+def test_a_true_label_that_does_not_exist_is_named_with_its_row():
+    truth = TRUTH.copy()
+    truth[[5, 9]] = "cow"
+    message = refused(truth=truth)
+    assert "There is no label 'cow' among" in message
+    assert "the true label of row 5: the nearest is 'o" in message
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_true_label_is_named_with_its_row(missing):
+    truth = TRUTH.astype(object)
+    truth[11] = missing
+    assert f"There is no label {missing!r} among" in refused(truth=truth)
+    assert "true label of row 11" in refused(truth=list(truth))
+
+
+@pytest.mark.parametrize(
+    ("truth", "sentence"),
+    [
+        (
+            TRUTH[:39],
+            "There are 40 rows of confidences and 39 true labels: give one",
+        ),
+        (TRUTH[:, None], r"The true labels have the shape \(40, 1\): give one true label per row"),
+        ("dog", r"The true labels have the shape \(\): give one true label per row"),
+    ],
+)
+def test_there_is_one_true_label_per_row(truth, sentence):
+    assert re.match(sentence, refused(truth=truth))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"method": "literal"}, {"calibrate": True}])
+def test_true_labels_are_needed(arguments):
+    assert "y is None: give each reference row's true label" in refused(truth=None, **arguments)
+
+
+def test_true_labels_of_several_types_keep_them():
+    classes = ["a", 1, 2.5, "1"]
+    truth = [classes[i % 4] for i in range(40)]
+    assert fit_filter(ROWS, truth, classes=classes, remove=["1", 1]).counts == (10, 10)
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, np.uint8, np.int64, object])
+def test_true_labels_are_numbers_of_any_type(kind):
+    assert fit_filter(ROWS, (np.arange(40) % 4).astype(kind), remove=[3]).counts == (10,)
+
+
+# Choices
+
+
+@pytest.mark.parametrize("method", ["OSR", None, ["osr"], 3])
+def test_an_unknown_method_lists_the_known_ones(method):
+    assert "is not known: use one of 'osr', 'mask', 'literal'." in refused(method=method)
+
+
+def test_an_unknown_input_lists_the_known_ones():
+    assert "use one of 'probabilities', 'logits'." in refused(input="scores")
+
+
+def test_literal_cannot_be_calibrated():
+    assert "use method='osr'" in refused(method="literal", calibrate=True)
+
+
+def test_the_transformer_says_the_same():
+    with pytest.raises(UnlabelError, match="the nearest is 'dog'"):
+        LabelRemover(remove=["dgo"], classes=NAMES).fit(ROWS, TRUTH)
+
+
+# A filter that is put together by hand
+
+
+def parts(**changes):
+    return {
+        "classes_in": ("a", "b", "c"),
+        "removed": ("a",),
+        "means": [[0.5, 0.25, 0.25]],
+        "shares": [[0.0, 0.3, 0.3]],
+        "counts": (4,),
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"temperature": 0.0}, f"temperature is 0.0: it must lie between {COLDEST} and {HOTTEST}"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"temperature": 10**400}, "must lie between"),
+        ({"temperature": 5e-324}, "must lie between"),
+        ({"temperature": 2.0, "method": "literal"}, "no temperature"),
+        ({"counts": (4, 5)}, "not one count"),
+        ({"counts": (-1,)}, "not one count"),
+        ({"means": [[0.5, 0.5]]}, r"means have the shape \(1, 2\), not \(1, 3\)"),
+        ({"shares": [[0.3, 0.3, 0.3]]}, "share of the removed label 'a'"),
+        ({"shares": [[0.0, -0.3, 0.3]]}, "share of the removed label 'a'"),
+        ({"shares": [[0.0, 0.0, 0.0]]}, "share of the removed label 'a'"),
+        ({"means": [[0.5, np.nan, 0.5]]}, "mean of the removed label 'a'"),
+        ({"means": [[5.0, 2.5, 2.5]]}, "mean of the removed label 'a'"),
+        ({"method": "mask"}, "mean of the removed label 'a'"),
+        ({"removed": ("d",)}, "no label 'd'"),
+        ({"removed": ()}, "not one count"),
+    ],
+)
+def test_statistics_that_no_rows_could_have_given_are_refused(changes, sentence):
+    with pytest.raises(UnlabelError, match=sentence):
+        OutputFilter(**parts(**changes))
+
+
+def test_a_filter_cannot_be_changed():
+    fitted = OutputFilter(**parts())
+    with pytest.raises(AttributeError):
+        fitted.temperature = 2.0
+    for statistics in (fitted.means, fitted.shares):
+        with pytest.raises(ValueError, match="read-only"):
+            statistics[0, 0] = 1.0
+
+
+def test_a_filter_does_not_change_with_the_arrays_it_was_made_of():
+    means = np.array([[0.5, 0.25, 0.25]])
+    fitted = OutputFilter(**parts(means=means))
+    before = fitted.apply([[0.5, 0.25, 0.25]])
+    means[:] = [[0.1, 0.8, 0.1]]
+    np.testing.assert_array_equal(fitted.apply([[0.5, 0.25, 0.25]]), before)

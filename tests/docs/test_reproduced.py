@@ -1,0 +1,120 @@
+"""The tables of the page on what we reproduced are what the script gives."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+import reproduced
+from unlabel.bench.grid import BASE
+from unlabel.bench.results.files import read_result, stored_cells
+from unlabel.bench.suites import SUITES
+
+NAMES = ("legend", "accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return reproduced.fragments(reproduced.RESULTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_committed_tables_are_the_scripts(name, found):
+    written = (reproduced.FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert written == found[f"{name}.md"]
+
+
+def test_every_table_is_on_the_page():
+    page = (reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8")
+    assert sorted(f"{name}.md" for name in NAMES) == sorted(
+        path.name for path in reproduced.FOLDER.iterdir()
+    )
+    for name in NAMES:
+        assert f"{{include}} reproduced/{name}.md" in page
+
+
+@pytest.mark.parametrize("study", SUITES["paper"], ids=lambda study: study.architecture)
+def test_the_committed_results_ran_with_the_settings_of_the_suite(study):
+    settings = study.settings()
+    folder = reproduced.RESULTS / study.set / study.architecture
+    if not folder.exists():
+        pytest.skip(f"{study.set}/{study.architecture} has not been run")
+    for file in sorted(folder.glob("s*/F*.json")):
+        config = json.loads(file.read_text())["config"]
+        for name in settings.keys() & config.keys():
+            assert settings[name].items() <= config[name].items(), (file, name)
+
+
+@pytest.fixture(scope="module")
+def by_seed():
+    """A_R and A_F on CIFAR-10, by network, seed, set of labels, method and metric."""
+    found = {}
+    for cell in stored_cells(reproduced.RESULTS):
+        if cell.set != "cifar10" or cell.forget == BASE:
+            continue
+        of_base = read_result(reproduced.RESULTS, cell.base).arrays
+        outputs = of_base | read_result(reproduced.RESULTS, cell).arrays
+        for method in ("base", "unsir", "nhle_cwm"):
+            right = outputs[method].argmax(axis=1) == outputs["labels"]
+            shares = [right[outputs["labels"] == label].mean() for label in range(10)]
+            at = (cell.architecture, cell.seed, cell.forget, method)
+            found[*at, "A_F"] = np.mean([shares[label] for label in cell.removed])
+            found[*at, "A_R"] = np.mean(np.delete(shares, cell.removed))
+    return found
+
+
+@pytest.mark.parametrize("method", ["unsir", "nhle_cwm"])
+def test_the_page_tells_the_worst_seeds_of_the_baselines(method, by_seed):
+    cells = {(*at[:2], forget) for at in by_seed for forget in ("F1", "F2")}
+    assert len(cells) == 8
+    left = max(by_seed[*cell, method, "A_F"] for cell in cells)
+    lost = max(by_seed[*cell, "base", "A_R"] - by_seed[*cell, method, "A_R"] for cell in cells)
+    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    assert f"A_F is {_three(left)} and A_R {_three(lost)} below the base model's" in page
+
+
+def test_the_page_tells_how_unsir_falls_apart(by_seed):
+    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    pairs = [
+        " and ".join(_three(by_seed[network, seed, "F4", "unsir", "A_R"]) for seed in (0, 1))
+        for network in ("resnet18", "allcnn")
+    ]
+    assert f"A_R {pairs[0]} with ResNet18, {pairs[1]} with AllCNN" in page
+
+
+def test_the_page_tells_what_breaking_ties_would_do():
+    """A_R of linear filtration's normalization as its matrices give it, beside mask's."""
+    over_seeds = defaultdict(list)
+    for cell in stored_cells(reproduced.RESULTS):
+        if cell.forget == BASE:
+            continue
+        arrays = read_result(reproduced.RESULTS, cell).arrays
+        base = read_result(reproduced.RESULTS, cell.base)
+        if base is None or "linear_filtration_normalization" not in arrays:
+            continue
+        labels, logits = base.arrays["labels"], base.arrays["base"].astype(np.float64)
+        retained = np.setdiff1d(np.arange(logits.shape[1]), cell.removed)
+        as_stored = logits @ arrays["linear_filtration_normalization"].T
+        for found, of in zip((logits[:, retained], as_stored), ("mask", "stored"), strict=True):
+            right = retained[found.argmax(axis=1)] == labels
+            accuracy = np.mean([right[labels == label].mean() for label in retained])
+            over_seeds[cell.set, cell.architecture, cell.forget, of].append(accuracy)
+    shown = {at: f"{np.mean(values):.4f}".removeprefix("0") for at, values in over_seeds.items()}
+    changed = {
+        at[:3]: (shown[*at[:3], "stored"], shown[*at[:3], "mask"])
+        for at in shown
+        if shown[*at[:3], "stored"] != shown[*at[:3], "mask"]
+    }
+    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    assert f"{len(changed)} of A_R" in page
+    for forget in ("F1", "F3"):
+        better = " against ".join(changed["cifar100", "mobilenet_v2", forget])
+        assert f"{better} ({forget})" in page
+    assert f"A_R {changed['faces', 'resnet18', 'F1'][0]} against .8828 (F1) on the faces" in page
+
+
+def _three(value):
+    return f"{value:.3f}".removeprefix("0")

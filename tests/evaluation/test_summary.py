@@ -1,0 +1,160 @@
+"""Summaries in files: what was written is read, and anything else gets one sentence."""
+
+import io
+import json
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2", reason="a report needs the extra: pip install 'unlabel[cli]'")
+
+from rich.console import Console
+
+from summary_edits import edited
+from unlabel import UnlabelError
+from unlabel.cli.summary_table import show
+from unlabel.evaluation.summary import read_summary, summarise, write_summary
+from unlabel.evaluation.trial import try_filter, try_labels
+from unlabel.fitting import fit_filter
+from unlabel.report import render
+
+CLASSES = [0, "bee", 2.5, "dog", "elk", "fox"]
+REMOVED = ["bee", "elk"]
+
+
+def drawn(labels, columns, seed):
+    draw = np.random.default_rng(seed)
+    rows = draw.dirichlet(np.ones(6), size=len(labels))
+    rows[np.arange(len(labels)), labels] += draw.random(len(labels))
+    rows = rows[:, columns]
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def summaries():
+    """Summaries of every kind: of fitted and given filters, with and without retrained models."""
+    columns = np.arange(240) % 6
+    keep = [i for i, label in enumerate(CLASSES) if label not in REMOVED]
+    base = drawn(columns, range(6), 0)
+    labels = np.array(CLASSES, dtype=object)[columns]
+    models = [drawn(columns, keep, seed) for seed in (1, 2)]
+    options = {"classes": CLASSES, "remove": REMOVED}
+    given = fit_filter(base, labels, **options)
+    calibrated = fit_filter(base, labels, calibrate=True, **options)
+    mask = fit_filter(base, labels, method="mask", **options)
+    kept = ~np.isin(columns, [1, 4])
+    return [
+        *(summarise(try_labels(base, labels, retrained=models[:n], **options)) for n in range(3)),
+        summarise(try_labels(base, labels, retrained=models[:1] * 2, **options)),
+        summarise(try_labels(base[:60], labels[:60], **options)),
+        summarise(try_labels(base, labels, classes=CLASSES, remove=[])),
+        *(summarise(try_filter(of, base, labels)) for of in (given, calibrated, mask)),
+        summarise(try_filter(given, base[kept], labels[kept], retrained=[models[0][kept]])),
+    ]
+
+
+def test_whatever_was_written_is_read_and_shown(summaries, tmp_path):
+    for number, summary in enumerate(summaries):
+        path = tmp_path / f"{number}.json"
+        write_summary(summary, path, overwrite=False)
+        assert read_summary(path) == summary
+        assert "None" not in render(summary)
+        Console(file=io.StringIO()).print(show(summary))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_edited_summary_is_shown_or_gets_one_sentence(summaries, tmp_path, seed):
+    rng = random.Random(seed)
+    path = tmp_path / "summary.json"
+    refused = 0
+    for _ in range(60):
+        path.write_text(edited(rng.choice(summaries), rng), encoding="ascii")
+        try:
+            summary = read_summary(path)
+        except UnlabelError as error:
+            refused += 1
+            sentence = str(error)
+            assert sentence.startswith(f"{path} is not ")
+            assert sentence.endswith(".")
+            assert sentence.isprintable()
+            assert len(sentence) < 400 + len(str(path))
+        else:
+            render(summary).encode("utf-8")
+            Console(file=io.StringIO()).print(show(summary))
+    assert 20 < refused < 60
+
+
+def changed(summary, *way, to):
+    """The JSON of a summary with another value at a place."""
+    summary = json.loads(json.dumps(summary))
+    parent = summary
+    for step in way[:-1]:
+        parent = parent[step]
+    if to is DROPPED:
+        del parent[way[-1]]
+    else:
+        parent[way[-1]] = to
+    return json.dumps(summary)
+
+
+DROPPED = object()
+
+
+@pytest.mark.parametrize(
+    ("way", "to", "words"),
+    [
+        (("rows", "judged"), -5, "summary.rows.judged is -5, not a number of rows"),
+        (("rows", "judged"), 7, "its rows do not add up"),
+        (("rows", "judged"), True, "rows.judged is True, not a number of rows"),
+        (("rows", "extra"), 1, "summary.rows has an unknown key 'extra'"),
+        (("rows",), [], r"summary.rows is \[\], not an object"),
+        (("figures",), {}, "summary.figures is {}, not a list"),
+        (("figures",), [], "the output that it shows is not among its figures"),
+        (("figures", 1), DROPPED, "the output that it shows is not among its figures"),
+        (("figures", 2, "log_loss"), "3", r"figures\[2\].log_loss is '3', not a finite number"),
+        (("figures", 2, "log_loss"), DROPPED, r"figures\[2\] has no 'log_loss'"),
+        (("figures", 2, "log_loss"), 10**400, r"log_loss is 10+\.\.\.0+, not a finite number"),
+        (("figures", 2, "accuracy", "retained"), 1.5, "retained is 1.5, not a number from 0 to 1"),
+        (("figures", 2, "output"), "OSR", "an output stands twice among its figures"),
+        (("figures", 2, "output"), "\x1b[2J", r"output is '\\x1b\[2J', not the name of an output"),
+        (("figures", 0, "output"), "OSR", "not 'base model'"),
+        (("figures", 2, "to_retrained"), None, "and the retrained models contradict"),
+        (("seed_floor",), None, "its seed floor and its retrained models contradict"),
+        (("shown",), "base model", "the output that it shows is not among its figures"),
+        (("reliability", "OSR"), DROPPED, "its reliability is of other outputs"),
+        (("labels", "removed", 0), None, r"labels.removed\[0\] is None, not a text or a finite"),
+        (("labels", "removed", 0), "dog", "The label 'dog' stands twice in labels"),
+        (("labels", "removed", 0), "cow", "by_label is of other labels"),
+        (("labels", "retained"), [], "no label remains"),
+        (("by_label", 0), DROPPED, "by_label is of other labels"),
+        (("destinations", 0), DROPPED, "its destinations are of other labels"),
+        (("destinations", 0, "to", 0, "label"), "bee", "the destinations of 'bee' are not shares"),
+        (("destinations", 0, "to", 0, "share"), 0, "is 0, not a number above 0 and up to 1"),
+        (("destinations", 0, "to", 0, "share"), 1, "the destinations of 'bee' are not shares"),
+        (("unlabel",), "\ud800", r"summary.unlabel is '\\ud800', not a text"),
+        (("notes",), [1], r"notes\[0\] is 1, not a text"),
+    ],
+)
+def test_the_sentence_names_the_place(summaries, tmp_path, way, to, words):
+    path = tmp_path / "summary.json"
+    path.write_text(changed(summaries[2], *way, to=to))
+    with pytest.raises(UnlabelError, match=words) as refusal:
+        read_summary(path)
+    assert str(refusal.value).startswith(f"{path} is not a summary as unlabel evaluate --json")
+    assert str(refusal.value).endswith(". Make it anew.")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000])
+def test_numbers_that_json_has_not_are_refused(summaries, tmp_path, number):
+    path = tmp_path / "summary.json"
+    path.write_text(changed(summaries[2], "figures", 2, "log_loss", to="?").replace('"?"', number))
+    with pytest.raises(UnlabelError, match=r"is not JSON|is inf, not a finite number"):
+        read_summary(path)
+
+
+def test_a_file_that_no_summary_fills_is_not_read(tmp_path):
+    with (tmp_path / "summary.json").open("wb") as file:
+        file.truncate(1 << 40)  # a hole, which takes no room on the disk
+    with pytest.raises(UnlabelError, match=r"summary\.json has over 64 MiB"):
+        read_summary(tmp_path / "summary.json")

@@ -1,1 +1,0 @@
-"""Edited filter files, tables and summaries: what reads them must stand them."""

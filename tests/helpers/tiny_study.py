@@ -1,0 +1,13 @@
+"""The quick suite's study in a form that takes seconds."""
+
+from dataclasses import replace
+
+from unlabel.bench.suites import SUITES, Recipe, Unsir
+
+STUDY = replace(
+    SUITES["quick"][0],
+    recipe=Recipe(epochs=2, batch=64, rate=0.1, padding=1, flip=False),
+    unsir=Unsir(noise_images=8, noise_steps=4, retain_a_class=20, batch=64),
+    seeds=(0,),
+    retrained_only=(1,),
+)

@@ -1,0 +1,432 @@
+import copy
+import itertools
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from browser import PROGRAM, Browser
+
+pytest.importorskip("jinja2", reason="a report needs the extra: pip install 'unlabel[cli]'")
+
+from unlabel import report
+from unlabel.errors import UnlabelError
+from unlabel.evaluation.summary import summarise
+from unlabel.evaluation.trial import try_filter, try_labels
+from unlabel.fitting import fit_filter
+from unlabel.report import plots, render
+from unlabel.report.axis import axis
+from unlabel.report.formatting import name, percent, ratio, score, signed
+
+CLASSES = ["ant", "bee", "cow", "dog", "elk", "fox"]
+REMOVED = ["bee", "elk"]
+TIMES = "\N{MULTIPLICATION SIGN}"
+HOSTILE = {
+    "ant": "<script>alert(1)</script>",
+    "bee": '"><img src="https://evil.invalid/x" onerror="alert(1)">',
+    "cow": "</svg></title></style></table><b>{{ 7 * 7 }}{% raw %}",
+    "dog": "قطة صغيرة‎ \u202e نعم",
+    "elk": "x" * 400,
+    "fox": "\x00\ud800 ' & &amp; ein sehr langer Name aus vielen Wörtern, der noch lesbar ist",
+}
+
+
+def outputs(labels, columns, seed):
+    draw = np.random.default_rng(seed)
+    logits = draw.normal(size=(len(labels), len(CLASSES)))
+    logits[np.arange(len(labels)), labels] += draw.normal(2.5, 1.5, size=len(labels))
+    rows = np.exp(logits[:, columns])
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def data():
+    labels = np.arange(480) % len(CLASSES)
+    keep = [i for i, label in enumerate(CLASSES) if label not in REMOVED]
+    base = outputs(labels, range(len(CLASSES)), 0)
+    return base, np.array(CLASSES)[labels], [outputs(labels, keep, seed) for seed in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def trials(data):
+    """Summaries of the same rows with no, one and two retrained models, and of a given filter."""
+    base, labels, retrained = data
+    options = {"classes": CLASSES, "remove": REMOVED}
+    kept = ~np.isin(labels, REMOVED)
+    given = fit_filter(base, labels, **options)
+    return {
+        "two retrained": summarise(try_labels(base, labels, retrained=retrained, **options)),
+        "one retrained": summarise(try_labels(base, labels, retrained=retrained[:1], **options)),
+        "none retrained": summarise(try_labels(base, labels, **options)),
+        "a filter given": summarise(try_filter(given, base, labels)),
+        "no removed rows": summarise(try_filter(given, base[kept], labels[kept])),
+    }
+
+
+@pytest.fixture(scope="module")
+def summary(trials):
+    return trials["two retrained"]
+
+
+def renamed(summary, names):
+    """The same summary with other labels."""
+    if isinstance(summary, dict):
+        return {key: renamed(value, names) for key, value in summary.items()}
+    if isinstance(summary, list):
+        return [renamed(value, names) for value in summary]
+    return names.get(summary, summary) if isinstance(summary, str) else summary
+
+
+def with_labels(summary, n, removed):
+    """The same figures for many labels with long names."""
+    big = copy.deepcopy(summary)
+    names = [f"label number {i} <with> & a rather long name" for i in range(n)]
+    gone, kept = names[:removed], names[removed:]
+    big["labels"] = {"removed": gone, "retained": kept}
+    big["by_label"] = [
+        {"label": label, "rows": 50, "before": 0.5 + i / n / 4, "after": None}
+        | ({} if i < removed else {"after": 0.5 + i % 7 / 40})
+        for i, label in enumerate(names)
+    ]
+    shares = [0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001]
+    to = [{"label": k, "share": s} for k, s in zip(kept[:8], shares, strict=True)]
+    big["destinations"] = [{"label": label, "rows": 50, "to": to} for label in gone]
+    return big
+
+
+class Page(HTMLParser):
+    """The elements of a page with the names of their attributes, its text, and its tables."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.values, self.text, self.tables = [], [], "", []
+        self.style = self.in_cell = False
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, tuple(key for key, _ in attributes)))
+        self.values += attributes
+        self.style = tag == "style"
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+            self.in_cell = True
+        elif tag in ("b", "small") and self.in_cell:
+            self.tables[-1][-1][-1] += {"b": "*", "small": " "}[tag]
+
+    def handle_data(self, data):
+        if self.style:
+            return
+        self.text += data
+        if self.in_cell:
+            self.tables[-1][-1][-1] += data.strip()
+
+    def handle_endtag(self, tag):
+        self.in_cell = self.in_cell and tag not in ("td", "th")
+
+    def rows(self, heading):
+        """The rows of tables that start with a text, without their headings."""
+        return [row[1:] for table in self.tables for row in table if row[0].startswith(heading)]
+
+    def row(self, heading, of=0):
+        return self.rows(heading)[of]
+
+
+def test_the_comparison_has_the_figures_of_every_output(summary):
+    page, figures = Page(render(summary)), summary["figures"]
+
+    def plain(row):
+        return [cell.removeprefix("*") for cell in row]
+
+    for heading, path in {
+        "Accuracy on labels that remain": ("accuracy", "retained"),
+        "Accuracy on removed labels": ("accuracy", "removed"),
+        "Coverage": ("coverage", "retained"),
+        "Ties": ("ties",),
+        "Log-loss": ("log_loss",),
+        "Calibration error": ("calibration_error",),
+        "Attack AUC": ("attack_auc",),
+    }.items():
+        expected = [value(figure, *path) for figure in figures]
+        assert plain(page.row(heading)) == [score(number) for number in expected], heading
+    changed = [value(figure, "changed", "retained") for figure in figures]
+    assert page.row("Changed, inputs of labels that remain") == [percent(x) for x in changed]
+    for of, path in enumerate([("kl_to_base",), ("to_retrained", "kl")]):
+        for kind, words in (("retained", "labels that remain"), ("removed", "removed labels")):
+            cells = plain(page.row(f"KL, inputs of {words}", of))
+            assert [cell.split()[0] for cell in cells] == [
+                score(value(figure, *path, kind)) for figure in figures
+            ]
+    ratios = [value(figure, "over_floor", "js", "removed") for figure in figures]
+    shown = [cell.split()[1:] for cell in page.row("JS, inputs of removed labels")]
+    assert shown == [[ratio(x)] if x is not None else [] for x in ratios]
+
+
+def value(entry, *path):
+    for key in path:
+        entry = (entry or {}).get(key)
+    return entry
+
+
+def test_the_best_of_a_row_is_bold(summary):
+    edited = copy.deepcopy(summary)
+    names = [figure["output"] for figure in edited["figures"]]
+    losses = [0.1, 0.50001, 0.4, 0.5, 0.40001, 0.7, 0.6, 0.8, 0.9]
+    for figure, loss in zip(edited["figures"], losses, strict=True):
+        figure["log_loss"] = loss
+        figure["coverage"]["retained"] = 0.25
+        figure["attack_auc"] = 0.9 if figure["output"] != "mask" else 0.3
+        if figure.get("to_retrained"):
+            figure["to_retrained"]["kl"]["retained"] = 0.5
+    edited["figures"][names.index("mask, calibrated")]["to_retrained"]["kl"]["retained"] = 0.3
+    edited["figures"][names.index("retrained again")]["to_retrained"]["kl"]["retained"] = 0.1
+    page = Page(render(edited))
+
+    def bold(heading, of=0):
+        cells = zip(names, page.row(heading, of), strict=True)
+        return [output for output, cell in cells if cell.startswith("*")]
+
+    # Equal as rounded on the page, and the base model's .1 does not count.
+    assert bold("Log-loss") == ["OSR, calibrated", "mask, calibrated"]
+    assert bold("Coverage") == []
+    assert bold("Attack AUC") == ["mask"]
+    assert bold("KL, inputs of labels that remain", of=0) == []
+    assert bold("KL, inputs of labels that remain", of=1) == ["mask, calibrated"]
+
+
+def test_the_sentence_and_the_plots_follow_the_summary(summary):
+    page = Page(render(summary))
+    base, shown = summary["figures"][:2]
+    text = " ".join(page.text.split())
+    assert (
+        f"Without bee and elk, {percent(shown['changed']['retained'])} of the predictions on "
+        f"inputs of the labels that remain change, and accuracy on them goes from "
+        f"{score(base['accuracy']['retained'])} to {score(shown['accuracy']['retained'])}"
+    ) in text
+    for origin in summary["destinations"]:
+        for to in origin["to"]:
+            assert f"{origin['label']} to {to['label']}: {percent(to['share'])}" in text
+    for entry in summary["by_label"]:
+        after = "removed" if entry["after"] is None else score(entry["after"])
+        assert [score(entry["before"]), after] in [row[1:3] for row in page.rows(entry["label"])]
+    for kind, changed in summary["most_changed"].items():
+        for row in changed:
+            now = "✓right" if row["after"] == row["label"] else "✗wrong"
+            assert [
+                str(row["row"]),
+                row["label"],
+                f"{row['before']} {percent(row['before_confidence'])}",
+                f"{row['after']} {percent(row['after_confidence'])}",
+                *([now] if kind == "retained" else []),
+            ] in list(itertools.chain(*page.tables))
+    for bins in (summary["reliability"][k] for k in ("base model", "OSR, calibrated", "retrained")):
+        for b in bins:
+            assert f"Confidence {score(b['confidence'])}, right {score(b['accuracy'])}" in text
+    floor = summary["seed_floor"]["kl"]["removed"]
+    assert f"1{TIMES} is {score(floor)}" in text
+    assert "does not erase" in text
+    assert "close to mask-and-renormalise" in text
+
+
+def test_lengths_on_the_plots_are_in_proportion(summary):
+    bars = [bar for origin in plots.destinations(summary).panels for bar in origin.bars]
+    widest = max(bars, key=lambda bar: bar.value)
+    assert widest.width == 100
+    for bar in bars:
+        assert bar.width == pytest.approx(100 * bar.value / widest.value, abs=0.01)
+    drawn = plots.accuracy(summary)
+    low, high = drawn.ticks[0].value, drawn.ticks[-1].value
+    for at in drawn.retained:
+        assert at.before_at == pytest.approx(100 * (at.before - low) / (high - low), abs=0.01)
+        assert at.after_at == pytest.approx(100 * (at.after - low) / (high - low), abs=0.01)
+    gains = [abs(at.change) * at.rows for at in drawn.retained]
+    assert gains == pytest.approx(sorted(gains, reverse=True))
+    for panel in plots.distances(summary):
+        for spot in panel.spots:
+            assert spot.at == pytest.approx(spot.over * panel.floor, abs=0.1)
+    assert len(plots.distances(summary)) == 4
+    for diagram in plots.reliability(summary):
+        bins = summary["reliability"][diagram.output]
+        assert [(p.x, 100 - p.y) for p in diagram.points] == [
+            (
+                pytest.approx(100 * b["confidence"], abs=0.01),
+                pytest.approx(100 * b["accuracy"], abs=0.01),
+            )
+            for b in bins
+        ]
+
+
+@given(st.floats(0, 100), st.floats(0, 100))
+def test_an_axis_holds_its_range_between_round_ticks(one, other):
+    low, high = min(one, other), max(one, other)
+    ticks = axis(low, high)
+    assert ticks[0].value <= low + 1e-6
+    assert ticks[-1].value >= high - 1e-6
+    assert 2 <= len(ticks) <= 5
+    assert [ticks[0].at, ticks[-1].at] == [0, 100]
+    assert len({tick.text for tick in ticks}) == len(ticks)
+    for tick in ticks:
+        assert float(tick.text) == pytest.approx(tick.value, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["two retrained", "one retrained", "none retrained", "a filter given", "no removed rows"],
+)
+def test_what_is_missing_is_left_out(trials, case):
+    text = " ".join(Page(render(trials[case])).text.split())
+    retrained = case in ("two retrained", "one retrained")
+    given = case in ("a filter given", "no removed rows")
+    assert ("No retrained model was given" in text) == (not retrained)
+    assert ("retrained again" in text) == (case == "two retrained")
+    assert ("Only one retrained model was given" in text) == (case == "one retrained")
+    assert ("The filter was given, not fitted here" in text) == given
+    assert ("No filter is calibrated here" in text) == given
+    assert ("What calibration gives" in text) == (not given)
+    assert ("There are no rows of removed labels" in text) == (case == "no removed rows")
+    assert ("too few rows to try an attack" in text) == (case == "no removed rows")
+    assert "None" not in text
+    assert "nan" not in text.lower()
+    # Sentences that a condition put together keep their spaces.
+    assert not re.findall(r"[a-z][.:;,][A-Z]\w*| [.,;](?!\d)", text)
+
+
+def test_even_less_is_needed(summary):
+    bare = copy.deepcopy(summary)
+    bare["figures"] = [f for f in bare["figures"] if f["output"] in ("base model", "mask")]
+    for figure in bare["figures"]:
+        figure |= {"log_loss": None, "calibration_error": None, "ties": None, "attack_auc": None}
+        for key in ("accuracy", "coverage", "kl_to_base", "changed"):
+            figure[key] = {"retained": None, "removed": None}
+        figure |= {"to_retrained": None, "over_floor": None}
+    bare |= {
+        "shown": "mask",
+        "seed_floor": None,
+        "reliability": {"base model": [], "mask": []},
+        "most_changed": {"retained": [], "removed": []},
+        "notes": ["mask: There is <b>nothing</b> to calibrate on."],
+    }
+    for entry in bare["by_label"]:
+        entry |= {"before": None, "after": None, "rows": 0}
+    text = " ".join(Page(render(bare)).text.split())
+    assert "mask: There is <b>nothing</b> to calibrate on." in text
+    assert "There are no rows of the labels that remain" in text
+    assert "No prediction changes." in text
+    assert "OSR was not tried here." in text
+    assert "None" not in text
+
+
+def test_labels_are_inert(summary):
+    kind = Page(render(renamed(summary, {label: label * 30 for label in CLASSES})))
+    html = render(renamed(summary, HOSTILE))
+    hostile = Page(html)
+    assert hostile.elements == kind.elements
+    assert [v for k, v in hostile.values if k == "href"] == [
+        v for k, v in kind.values if k == "href"
+    ]
+    for label in HOSTILE.values():
+        assert name(label) in hostile.text
+    assert len(html.encode()) < 200_000
+
+
+def test_a_thousand_labels_can_be_read(summary):
+    html = render(with_labels(summary, 1000, removed=300))
+    page = Page(html)
+    assert "Without 300 of 1,000 labels" in page.text
+    assert "And 288 more removed labels" in page.text
+    assert "And 976 more labels" in page.text
+    assert len(html.encode()) < 700_000
+    # What is drawn, and not folded away, stays short.
+    outside = re.sub(r"<details>.*?</details>", "", html, flags=re.DOTALL)
+    assert outside.count("<tr") < 200
+    assert len(render(with_labels(summary, 30_000, removed=9000)).encode()) < 2_000_000
+
+
+def test_the_page_needs_nothing_else(summary):
+    html = render(summary)
+    for far in ("http:", "https:", "//", "url(", "@import", "src=", "<script", "javascript"):
+        assert far not in html, far
+    page = Page(html)
+    targets = [target for key, target in page.values if key == "href"]
+    ids = {target for key, target in page.values if key == "id"}
+    assert targets
+    assert all(target.startswith("#") and target[1:] in ids for target in targets)
+    assert not [key for key, _ in page.values if key.startswith("on")]
+    assert len(html.encode()) < 200_000
+
+
+def test_the_same_summary_gives_the_same_page(summary):
+    before = copy.deepcopy(summary)
+    assert render(summary) == render(json.loads(json.dumps(summary)))
+    assert summary == before
+
+
+def test_numbers_are_written_plainly():
+    ratios = [ratio(number) for number in (1.0926, 12.44, 123.4)]
+    assert ratios == [f"1.09{TIMES}", f"12.4{TIMES}", f"123{TIMES}"]
+    assert signed(-0.012) == "\N{MINUS SIGN}.0120"
+    assert {write(None) for write in (ratio, signed, score, percent)} == {"\N{EN DASH}"}
+    assert name("a\x00\ud800") == "a\ufffd\ufffd"
+
+
+def test_without_jinja_the_extra_is_named(summary, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    report.environment.cache_clear()
+    with pytest.raises(UnlabelError, match=r"pip install 'unlabel\[cli\]'"):
+        render(summary)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if PROGRAM is None:
+        pytest.skip("no chromium, chromium-browser or google-chrome is installed")
+    started = Browser(tmp_path_factory.mktemp("browser"))
+    yield started
+    started.close()
+
+
+WIDER = "document.documentElement.scrollWidth - innerWidth"
+
+
+@pytest.mark.parametrize("content", ["plain", "hostile", "many labels", "no retrained"])
+def test_the_page_in_a_browser(browser, trials, tmp_path, content):
+    summary = {
+        "plain": trials["two retrained"],
+        "hostile": renamed(trials["two retrained"], HOSTILE),
+        "many labels": with_labels(trials["two retrained"], 1000, removed=300),
+        "no retrained": trials["no removed rows"],
+    }[content]
+    page = tmp_path / "report.html"
+    page.write_text(render(summary), encoding="utf-8")
+    papers = {}
+    for width, scheme in itertools.product((1280, 390), ("light", "dark")):
+        requests, trouble = browser.open(page, width, scheme)
+        assert requests == [page.as_uri()]
+        assert trouble == []
+        assert browser.value("innerWidth") == width
+        assert browser.value(WIDER) <= 0
+        browser.value("document.querySelectorAll('details').forEach(d => { d.open = true })+''")
+        assert browser.value(WIDER) <= 0
+        papers[scheme] = browser.value("getComputedStyle(document.body).backgroundColor")
+    assert papers["light"] != papers["dark"]
+
+
+def test_the_browser_would_tell(browser, tmp_path):
+    page = tmp_path / "bad.html"
+    page.write_text(
+        "<!DOCTYPE html><img src='https://nowhere.invalid/x.png'><script>console.log(1); x()"
+        "</script><div style='width: 2000px'>wide</div>"
+    )
+    requests, trouble = browser.open(page, 390, "light")
+    assert "https://nowhere.invalid/x.png" in requests
+    assert {"Runtime.consoleAPICalled", "Runtime.exceptionThrown"} <= {name for name, _ in trouble}
+    assert browser.value(WIDER) > 0

@@ -1,0 +1,714 @@
+"""The Spark face, on a real local Spark. Spark has no float16: float and double are tested."""
+
+import datetime
+import importlib
+import os
+import re
+import shutil
+import sys
+import warnings
+from decimal import Decimal
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from commands import unlabel
+from golden_faces import (
+    CLASSES,
+    GOLDEN,
+    INPUTS,
+    METHODS,
+    REMOVED,
+    TOLERANCE,
+    golden_case,
+    golden_filter,
+)
+from signals import outcomes
+from unlabel import LabelRemover, UnlabelError
+from unlabel._tables.layout import ListColumn
+from unlabel.fitting import fit_filter
+
+try:
+    from pyspark.sql import SparkSession
+
+    from unlabel import spark as face
+    from unlabel.spark import files as spark_files
+    from unlabel.spark import fitting
+    from unlabel.spark.batches import CheckedRows
+    from unlabel.spark.files import COMPLETE, whole_folder
+except ModuleNotFoundError as missing:
+    WHY_NOT = f"PySpark is not installed ({missing.name})"
+else:
+    WHY_NOT = "" if shutil.which("java") or "JAVA_HOME" in os.environ else "there is no Java"
+
+# PySpark says so at every Arrow function, and works.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+
+needs_pyspark = pytest.mark.skipif(WHY_NOT.startswith("PySpark"), reason=WHY_NOT or "it is there")
+
+SPARK_DTYPES = ("float32", "float64")
+OTHERS = """
+    SELECT timestamp'2026-01-02 03:04:05.678901' AS seen, date'1969-12-31' AS day,
+        timestamp_ntz'2026-03-29 02:30:00' AS wall, 'naïve' AS text, X'00FF' AS raw,
+        CAST(12.345678901 AS DECIMAL(38, 9)) AS price, array('a', NULL) AS words,
+        map('k', 1) AS counts, named_struct('x', 1L, 'y', named_struct('z', 2.5)) AS nested,
+        true AS flag, 7Y AS tiny
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+"""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    with pytest.MonkeyPatch.context() as environment, warnings.catch_warnings():
+        # Sockets to the JVM are closed when it ends, after Python has looked.
+        warnings.simplefilter("ignore", ResourceWarning)
+        for role in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            environment.setenv(role, sys.executable)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "OFF")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+            .config("spark.default.parallelism", "3")  # the partitions of a table made here
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "Europe/Berlin")
+            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+            .getOrCreate()
+        )
+        yield session
+        session.stop()
+
+
+def wide_table(rows, classes=CLASSES, **others):
+    return pa.table(
+        {"id": np.arange(len(rows)), **others} | dict(zip(classes, rows.T, strict=True))
+    )
+
+
+def array_table(rows, **others):
+    return pa.table({"id": np.arange(len(rows)), "confidences": list(rows), **others})
+
+
+def reference_table(dtype="float64"):
+    labels = GOLDEN["classes"][GOLDEN["reference_labels"]]
+    return wide_table(GOLDEN["reference"].astype(dtype), label=labels)
+
+
+def rows_of(df, classes):
+    table = df.toArrow().sort_by("id")
+    if "confidences" in table.schema.names:
+        return np.array(table["confidences"].to_pylist())
+    return np.column_stack([table[name].to_numpy() for name in classes])
+
+
+def assert_same_numbers(found, expected, dtype="float64"):
+    """What OutputFilter.apply gives, but for the last digit: workers may have numba or not."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2 * np.finfo(dtype).eps)
+
+
+def refusal(act, *arguments, **options):
+    with pytest.raises(UnlabelError) as caught, face.row_errors():
+        act(*arguments, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith(".")
+    return message
+
+
+# Applying
+
+
+@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_golden(spark, method, input):
+    fitted = golden_filter(method, input)
+    cases, results = [], []
+    for dtype in SPARK_DTYPES:
+        rows, expected = golden_case(method, input, dtype)
+        exact = fitted.apply(rows).astype(np.float64)
+        for table in (wide_table(rows), array_table(rows)):
+            result = face.apply(spark.createDataFrame(table), fitted)
+            names = ["confidences"] if "confidences" in result.columns else list(fitted.classes)
+            assert result.columns == ["id", *names]
+            entries = [f"double(`{name}`)" for name in fitted.classes]
+            lists = "confidences" if names == ["confidences"] else f"array({', '.join(entries)})"
+            number = len(cases)
+            cases.append((expected, exact, dtype))
+            results.append(
+                result.selectExpr(
+                    f"{number} AS number", "id", f"CAST({lists} AS ARRAY<DOUBLE>) AS confidences"
+                )
+            )
+    collected = reduce(lambda a, b: a.union(b), results).toArrow()
+    for number, (expected, exact, dtype) in enumerate(cases):
+        table = collected.filter(pa.compute.field("number") == number).sort_by("id")
+        found = np.array(table["confidences"].to_pylist())
+        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[dtype])
+        assert_same_numbers(found, exact, dtype)
+
+
+def test_the_float_type_stays(spark):
+    fitted = golden_filter("osr", "probabilities")
+    rows = golden_case("osr", "probabilities", "float32")[0]
+    wide = face.apply(spark.createDataFrame(wide_table(rows)), fitted)
+    assert {wide.schema[str(name)].dataType.typeName() for name in fitted.classes} == {"float"}
+    array = face.apply(spark.createDataFrame(array_table(rows)), fitted)
+    assert array.schema["confidences"].dataType.simpleString() == "array<float>"
+
+
+@pytest.fixture(scope="module")
+def retired():
+    confidences = [[0.7, 0.2, 0.1], [0.6, 0.1, 0.3], [0.1, 0.8, 0.1]]
+    remover = LabelRemover(remove=["cat"], classes=["cat", "dog", "fox"])
+    return remover.fit(confidences, ["cat", "cat", "dog"]).filter_
+
+
+ROWS = np.array([[0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.5, 0.1, 0.4], [0.1, 0.8, 0.1]])
+
+
+def test_other_columns_stay_as_they_are(spark, retired):
+    confidences = "0.6D AS cat, 0.3D AS dog, 0.1D AS fox"
+    df = spark.sql(f"SELECT tiny AS first, {confidences}, * FROM ({OTHERS})")
+    result = face.apply(df, retired)
+    assert result.columns == [name for name in df.columns if name != "cat"]
+    others = [name for name in df.columns if name not in retired.classes_in]
+    assert [result.schema[name] for name in others] == [df.schema[name] for name in others]
+    before, after = df.select(others).collect(), result.select(others).collect()
+    assert after == before
+    assert before[0].price == Decimal("12.345678901")
+    assert before[0].day == datetime.date(1969, 12, 31)
+
+
+def test_columns_of_one_name_are_refused(spark, retired):
+    twice = spark.createDataFrame([(0.5, 0.3, 0.2, 1, 2)], ["cat", "dog", "fox", "note", "note"])
+    with pytest.raises(UnlabelError, match="2 columns 'note': give each a name of its own"):
+        face.apply(twice, retired)
+
+
+@needs_pyspark
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / COMPLETE).write_text("")
+    with (
+        pytest.raises(UnlabelError, match="out could not be written"),
+        whole_folder(tmp_path / "out", overwrite=True),
+    ):
+        pass  # nothing was written that could be renamed
+    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(tmp_path / "out") == [COMPLETE]
+
+
+@needs_pyspark
+def test_a_folder_is_the_old_or_the_new_one_whenever_a_signal_comes(tmp_path):
+    out = tmp_path / "out"
+
+    def write():
+        with whole_folder(out, overwrite=True) as new:
+            new.mkdir()
+            (new / COMPLETE).write_text("new")
+
+    def found():
+        text = (out / COMPLETE).read_text() if out.exists() else None
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        (out / COMPLETE).write_text("old")
+        return text
+
+    first, *rest = outcomes(write, found, spark_files)
+    assert first is None
+    assert set(rest) == {"old", "new"}
+
+
+def test_further_columns_and_only_changed_rows(spark, retired):
+    df = spark.createDataFrame(wide_table(ROWS, retired.classes_in)).repartition(8)
+    result = face.apply(df, retired, top_label=True, removed_mass=True, only_changed=True)
+    table = result.toArrow().sort_by("id").to_pydict()
+    assert table["id"] == [0, 2]
+    assert table["top_label"] == ["dog", "fox"]
+    assert_same_numbers(table["removed_mass"], retired.removed_mass(ROWS[[0, 2]]))
+    assert list(table) == ["id", "dog", "fox", "top_label", "removed_mass"]
+
+
+def test_columns_of_other_names_and_types(spark, retired):
+    values = [["0.6", "0.3", ".1"], ["", "0.1", "0.7"]]
+    df = spark.createDataFrame(
+        [("a", *values[0])], "id string, `p.cat` string, dog string, q string"
+    )
+    result = face.apply(df, retired, columns=["p.cat", "dog", "q"])
+    assert result.columns == ["id", "dog", "q"]
+    assert_same_numbers(result.collect()[0][1:], retired.apply([[0.6, 0.3, 0.1]])[0])
+
+
+def test_empty_partitions_and_no_rows_at_all(spark, retired):
+    df = spark.createDataFrame(array_table(ROWS)).repartition(8)
+    assert_same_numbers(rows_of(face.apply(df, retired), None), retired.apply(ROWS))
+    assert face.apply(df.where("id < 0"), retired).collect() == []
+
+
+def test_nothing_runs_before_an_action(spark, retired):
+    df = spark.createDataFrame(wide_table(ROWS, retired.classes_in))
+    spark.sparkContext.setJobGroup("lazy", "")
+    result = face.apply(df, retired, top_label=True, only_changed=True)
+    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("lazy")) == []
+    assert result.count() == 2
+    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("lazy")) != []
+    spark.sparkContext.setJobGroup("", "")
+
+
+# Fitting
+
+
+def assert_same_filter(fitted, expected):
+    assert fitted.classes_in == expected.classes_in
+    assert fitted.removed == expected.removed
+    assert fitted.counts == expected.counts
+    assert (fitted.method, fitted.input) == (expected.method, expected.input)
+    np.testing.assert_allclose(fitted.means, expected.means, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fitted.shares, expected.shares, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "removed", "method", "dtype"),
+    [
+        (1, REMOVED, "osr", "float64"),
+        (3, REMOVED[:1], "osr", "float32"),
+        (8, REMOVED[::-1], "osr", "float32"),
+        (3, REMOVED[:2], "literal", "float64"),
+    ],
+)
+def test_fit_equals_one_machine(spark, monkeypatch, partitions, removed, method, dtype):
+    monkeypatch.setattr(fitting, "ENTRIES_A_TASK", 300)  # several tasks for these few rows
+    df = spark.createDataFrame(reference_table(dtype)).repartition(partitions)
+    fitted = face.fit(df, remove=removed, columns=CLASSES, method=method)
+    expected = fit_filter(
+        GOLDEN["reference"].astype(dtype),
+        GOLDEN["classes"][GOLDEN["reference_labels"]],
+        classes=CLASSES,
+        remove=removed,
+        method=method,
+    )
+    assert_same_filter(fitted, expected)
+
+
+def test_fit_on_an_array_of_logits(spark):
+    logits = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32) * 4
+    labels = np.arange(40) % 3
+    labels[5] = 3  # a label with a single row has no directions
+    df = spark.createDataFrame(array_table(logits, truth=labels)).repartition(3)
+    fitted = face.fit(df, remove=[3, 1], label_column="truth", input="logits")
+    assert_same_filter(fitted, fit_filter(logits, labels, remove=[3, 1], input="logits"))
+    found = rows_of(face.apply(df, fitted), None)
+    assert_same_numbers(found, fitted.apply(logits), "float32")
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [
+        ("double", [0, 1, 2]),
+        ("double", ["0", "1", "2"]),
+        ("float", [0.0, 1.0, 2.0]),
+        ("decimal(4, 2)", [0, 1, 2]),
+        ("bigint", ["0", "1", "2"]),
+    ],
+)
+def test_fit_on_labels_as_spark_ml_has_them(spark, kind, classes):
+    rows = np.vstack([ROWS, ROWS[::-1] * 0.5 + 0.5 / 3])
+    labels = np.array([0, 2, 0, 1, 1, 0, 2, 0])
+    df = spark.createDataFrame(array_table(rows, label=labels))
+    df = df.selectExpr("id", "confidences", f"CAST(label AS {kind}) AS label")
+    fitted = face.fit(df, remove=[classes[2], classes[0]], classes=classes)
+    named = [classes[label] for label in labels]
+    assert_same_filter(
+        fitted, fit_filter(rows, named, classes=classes, remove=[classes[2], classes[0]])
+    )
+
+
+def test_fit_on_booleans_and_two_spellings_of_one_label(spark):
+    rows, labels = ROWS[:, :2] / ROWS[:, :2].sum(axis=1, keepdims=True), [True, False, True, False]
+    df = spark.createDataFrame(array_table(rows, label=labels))
+    expected = fit_filter(rows, labels, classes=[False, True], remove=[True])
+    assert_same_filter(face.fit(df, remove=[True], classes=[False, True]), expected)
+    df = spark.createDataFrame(array_table(rows, label=["1.0", "0", "1", "0.0"]))
+    expected = fit_filter(rows, labels, classes=[False, True], remove=[True])
+    assert face.fit(df, remove=[1]).counts == (2,)
+    np.testing.assert_allclose(face.fit(df, remove=[1]).means, expected.means, atol=1e-12)
+
+
+def test_doubles_that_are_no_labels(spark):
+    for value, says in [
+        ("double('nan')", "1 rows have no true label in column 'label': give them one."),
+        ("null", "1 rows have no true label in column 'label': give them one."),
+        ("1.5", "There is no label '1.5' among the 3 labels of the model, and column 'label' has"),
+    ]:
+        df = spark.createDataFrame(array_table(ROWS)).selectExpr(
+            "*", f"double(IF(id = 1, {value}, 0)) AS label"
+        )
+        assert refusal(face.fit, df, remove=[0]).startswith(says)
+    nested = df.withColumnRenamed("label", "other").selectExpr("*", "array(other) AS label")
+    assert "'label' has the type array<double> and true labels are texts, numbers" in refusal(
+        face.fit, nested, remove=[0], columns="confidences"
+    )
+
+
+def test_names_that_differ_in_case_are_names_of_their_own(spark):
+    df = spark.createDataFrame(wide_table(ROWS, ["a", "A", "b.c"], label=["a", "A", "a", "b.c"]))
+    df = df.selectExpr("*", "'no label' AS Label")
+    fitted = face.fit(df, remove=["A"], classes=["a", "A", "b.c"])
+    expected = fit_filter(ROWS, ["a", "A", "a", "b.c"], classes=["a", "A", "b.c"], remove=["A"])
+    assert_same_filter(fitted, expected)
+    table = face.apply(df, fitted).toArrow().sort_by("id")
+    assert table.schema.names == ["id", "label", "a", "b.c", "Label"]
+    assert_same_numbers(np.column_stack([table["a"], table["b.c"]]), expected.apply(ROWS))
+
+
+@pytest.mark.parametrize("input", INPUTS)
+def test_rows_of_a_declared_kind(spark, input):
+    other = next(kind for kind in INPUTS if kind != input)
+    rows = golden_case("osr", other, "float64")[0]
+    fitted = golden_filter("osr", input)
+    df = spark.createDataFrame(array_table(rows))
+    found = rows_of(face.apply(df, fitted, input=other), None)
+    assert_same_numbers(found, golden_filter("osr", other).apply(rows))
+    message = refusal(face.apply(df, fitted).collect)
+    assert f"input='{other}'" in message
+
+
+def test_mask_and_no_removal_run_nothing(spark):
+    df = spark.createDataFrame(reference_table().drop(["label"]))
+    spark.sparkContext.setJobGroup("mask", "")
+    masked = face.fit(df, keep=CLASSES[2:], classes=CLASSES, method="mask")
+    assert_same_filter(
+        masked, fit_filter(GOLDEN["reference"], classes=CLASSES, keep=CLASSES[2:], method="mask")
+    )
+    assert face.fit(df, remove=[], columns=CLASSES).removed == ()
+    assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("mask")) == []
+    spark.sparkContext.setJobGroup("", "")
+
+
+# What goes wrong
+
+
+NO_ROW = "is not a row of probabilities: it"
+
+
+@needs_pyspark
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ([0.5, np.nan, 0.5], f"{NO_ROW} holds NaN in column 1."),
+        ([0.5, None, 0.5], f"{NO_ROW} holds NaN in column 1."),
+        ([-0.5, 1.0, 0.5], f"{NO_ROW} holds -0.5 in column 0;"),
+        ([0.5, 0.2, 0.2], f"{NO_ROW} sums to 0.9, not 1;"),
+        ([0.5, 0.5], "has 2 entries in column 'c' and there are 3 labels:"),
+        (None, "has no list in column 'c' and there are 3 labels:"),
+    ],
+)
+def test_a_bad_row_is_named(row, says):
+    good = [0.6, 0.3, 0.1]
+    lists = pa.array([good, good, row, good, row], pa.list_(pa.float64()))
+    batch = pa.record_batch({"id": list("abcde"), "c": lists})
+    checked = CheckedRows(
+        ListColumn("c", ("cat", "dog", "fox"), fixed_size=False), "probabilities", "id"
+    )
+    batches = iter([batch.slice(0, 2), batch.slice(2)])
+    message = refusal(lambda: list(checked.of(batches)))
+    assert message.startswith(f"Partition 0 (id='c'): Row 2 {says}")
+
+
+@needs_pyspark
+def test_probabilities_in_place_of_logits():
+    batch = pa.record_batch({"id": range(12), "c": list(np.tile(ROWS, (3, 1)))})
+    checked = CheckedRows(ListColumn("c", (0, 1, 2), fixed_size=False), "logits", "id")
+    for rows in (12, 2):  # small tables have few rows in a partition
+        message = refusal(list, checked.of(iter([batch.slice(0, rows)])))
+        assert message.startswith("Partition 0: The rows are probabilities and logits are expect")
+    few = list(checked.of(iter([batch.slice(0, 1)])))  # logits may sum to 1, too
+    np.testing.assert_array_equal(few[0][1], ROWS[:1])
+
+
+def test_a_bad_cell_of_a_wide_table_is_named(spark, retired):
+    data = [(0, "0.6", "0.3", "0.1"), (1, "0.6", "much", "0.1")]
+    df = spark.createDataFrame(data, "id int, cat string, dog string, fox string").coalesce(1)
+    message = refusal(face.apply(df, retired).write.format("noop").mode("overwrite").save)
+    assert message == "Partition 0 (id=1): Row 1 has 'much' in column 'dog': give a number."
+
+
+def test_a_bad_row_in_a_fit_is_named(spark, retired):
+    data = [(i, "fox", 0.1, 0.1, 0.8) for i in range(3)]
+    data += [(i, "cat", 0.8, 0.1, 0.1 if i != 5 else 0.3) for i in range(3, 7)]
+    df = spark.createDataFrame(data, "id int, label string, cat float, dog float, fox float")
+    message = refusal(face.fit, df.coalesce(1), remove=["cat"], columns=retired.classes_in)
+    assert message.startswith("Partition 0, among its rows of removed labels (id=5): Row 2 is no")
+
+
+def test_true_labels_that_do_not_exist(spark, retired):
+    columns = list(retired.classes_in)
+    df = spark.createDataFrame(wide_table(ROWS, columns, label=["cat", "dgo", "cat", "dog"]))
+    message = refusal(face.fit, df, remove=["cat"], columns=columns)
+    assert message.startswith("There is no label 'dgo' among the 3 labels of the model, and column")
+    assert message.endswith("the nearest is 'dog'.")
+    nulls = spark.createDataFrame(wide_table(ROWS, columns, label=["cat", None, "cat", "dog"]))
+    assert refusal(face.fit, nulls, remove=["cat"], columns=columns) == (
+        "1 rows have no true label in column 'label': give them one."
+    )
+    assert refusal(face.fit, df.replace("dgo", "dog"), remove=["fox"], columns=columns).startswith(
+        "The label 'fox' has no reference rows"
+    )
+
+
+def test_top_labels_of_several_types_are_texts(spark):
+    several = fit_filter(ROWS, classes=["cat", "dog", 7], remove=["cat"], method="mask")
+    df = spark.createDataFrame(wide_table(ROWS, ["cat", "dog", "fox"]))
+    result = face.apply(df, several, columns=["cat", "dog", "fox"], top_label=True)
+    assert {row.top_label for row in result.collect()} <= {"dog", "7"}
+
+
+def test_wrong_columns_are_refused_at_once(spark, retired):
+    names = list(retired.classes_in)
+    df = spark.createDataFrame(wide_table(ROWS, names, label=["cat"] * 4, day=["x"] * 4))
+    typo = df.withColumnRenamed("dog", "dogs")
+    assert refusal(face.apply, typo, retired) == (
+        "The DataFrame has 0 columns 'dog' and needs one; the nearest is 'dogs'."
+    )
+    assert "has 0 columns 'lable' and needs one; the nearest is 'label'" in refusal(
+        face.fit, df, remove=["cat"], columns=names, label_column="lable"
+    )
+    assert "'cat' holds confidences and cannot hold the true labels too" in refusal(
+        face.fit, df, remove=["cat"], columns=names, label_column="cat"
+    )
+    assert "There is no label 'cow' among the 3 labels" in refusal(
+        face.fit, df, remove=["cow"], columns=names
+    )
+    assert "does not tell which columns hold the confidences" in refusal(
+        face.fit, df, remove=["cat"]
+    )
+    counted = df.selectExpr(
+        "array(cat, dog, fox) AS p", *[f"int({name}) AS {name}" for name in names]
+    )
+    assert "does not tell which columns" in refusal(face.apply, counted, retired)
+    assert "There are 2 columns and 3 labels" in refusal(
+        face.apply, df, retired, columns=["cat", "dog"]
+    )
+    for unordered in ({*names}, dict.fromkeys(names), {0: "cat", 1: "dog", 2: "fox"}):
+        assert "the order of labels matters" in refusal(face.apply, df, retired, columns=unordered)
+    assert refusal(face.apply, df, retired, columns=["cat", "fox", "dog"]).startswith(
+        "Column 1 of the confidences is 'fox' and the model's label 1 is 'dog'"
+    )
+    assert "Column 0 of the confidences is 'dog'" in refusal(
+        face.fit, df, remove=["cat"], columns=["dog", "cat", "fox"], classes=names
+    )
+    assert "input='scores' is not known" in refusal(face.apply, df, retired, input="scores")
+    assert "The filter is a str: give an OutputFilter" in refusal(face.apply, df, "f.safetensors")
+    assert "has the type string and confidences are an array" in refusal(
+        face.apply, df, retired, columns="day"
+    )
+    assert "has the type array<string> and confidences are" in refusal(
+        face.apply, df.selectExpr("array(day) AS lists"), retired, columns="lists"
+    )
+    assert "has a column 'top_label' already: rename it first" in refusal(
+        face.apply, df.withColumnRenamed("day", "top_label"), retired, top_label=True
+    )
+    assert "set the temperature that LabelRemover(..., calibrate=True) finds" in refusal(
+        face.fit, df, remove=["cat"], columns=names, calibrate=True
+    )
+    empty = spark.createDataFrame([], "id int, lists array<double>, label int")
+    assert "The first row has no list in column 'lists'" in refusal(face.fit, empty, remove=[0])
+
+
+def test_vectors_are_refused_with_the_way_out(spark, retired):
+    from pyspark.ml.linalg import Vectors
+
+    df = spark.createDataFrame([(Vectors.dense(0.6, 0.3, 0.1),)], ["probability"])
+    message = refusal(face.apply, df, retired, columns="probability")
+    assert "pyspark.ml.functions.vector_to_array turns vectors into arrays" in message
+    assert "name one column per label with columns=[...], or one array column" in refusal(
+        face.apply, df, retired
+    )
+
+
+def test_other_errors_pass_row_errors_unchanged(spark):
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"), face.row_errors():
+        spark.sql("SELECT 1 / 0").collect()
+
+
+@pytest.mark.parametrize("hidden", ["pyspark", "pyarrow"])
+def test_without_the_extra_its_name_is_said(monkeypatch, hidden):
+    for name in list(sys.modules):
+        if name.partition(".")[0] == hidden or name.startswith("unlabel.spark"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, hidden, None)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module("unlabel.spark")
+    assert str(caught.value) == "unlabel.spark needs PySpark: pip install 'unlabel[spark]'."
+
+
+# The command line
+
+
+@pytest.fixture
+def files(tmp_path, retired):
+    retired.save(tmp_path / "f.safetensors")
+    table = wide_table(ROWS, retired.classes_in, note=['say "hi"', "two\nlines", " blank ", ""])
+    pa.parquet.write_table(table, tmp_path / "in.parquet", row_group_size=2)
+    pa.parquet.write_table(array_table(ROWS), tmp_path / "lists[1].parquet")
+    return tmp_path
+
+
+def spark_apply(folder, source, out, *options):
+    paths = [folder / "f.safetensors", folder / source, "--out", folder / out]
+    return unlabel("apply", *paths, "--engine", "spark", *options)
+
+
+def left_over(folder):
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_command_line_parquet(spark, files, retired):
+    code, out, err = spark_apply(files, "in.parquet", "kept.parquet", "--top-label")
+    assert (code, err) == (0, "")
+    assert out.split()[-3:] == ["4", "rows", "written."]
+    kept = pa.parquet.read_table(files / "kept.parquet").sort_by("id")
+    found = np.column_stack([kept["dog"], kept["fox"]])
+    assert_same_numbers(found, retired.apply(ROWS))
+    assert kept["note"].to_pylist() == ['say "hi"', "two\nlines", " blank ", ""]
+    assert kept["top_label"].to_pylist() == ["dog", "fox", "fox", "dog"]
+    code, _, err = spark_apply(files, "in.parquet", "kept.parquet")
+    assert code == 2
+    assert "exists already" in err
+    code, _, _ = spark_apply(files, "kept.parquet", "kept.parquet", "--force")
+    assert code == 2  # the filter's columns are gone: the table is left as it was
+    assert pa.parquet.read_table(files / "kept.parquet").num_rows == 4
+    code, _, _ = spark_apply(files, "in.parquet", "kept.parquet", "--force", "--only-changed")
+    assert code == 0
+    assert pa.parquet.read_table(files / "kept.parquet").num_rows == 2
+    assert left_over(files) == []
+
+
+def test_command_line_csv_there_and_back(spark, files, retired):
+    assert spark_apply(files, "lists[1].parquet", "kept[1].csv")[0] == 0
+    names = sorted(path for path in (files / "kept[1].csv").iterdir() if path.suffix == ".csv")
+    lines = [line for name in names for line in name.read_text().splitlines()]
+    assert lines[0] == "id,dog,fox"
+    found = np.array([line.split(",") for line in lines if line != lines[0]], dtype=np.float64)
+    assert_same_numbers(found[np.argsort(found[:, 0]), 1:], retired.apply(ROWS))
+    notes = ['"say ""hi"""', '"two\nlines"', " blank ", "x"]
+    rows = [f"{note},{','.join(map(str, row))}" for note, row in zip(notes, ROWS, strict=True)]
+    (files / "in.csv").write_text("note,cat,dog,fox\n" + "\n".join(rows) + "\n")
+    assert spark_apply(files, "in.csv", "kept.parquet")[0] == 0
+    kept = pa.parquet.read_table(files / "kept.parquet")
+    assert kept["note"].to_pylist() == ['say "hi"', "two\nlines", " blank ", "x"]
+    assert_same_numbers(np.column_stack([kept["dog"], kept["fox"]]), retired.apply(ROWS))
+
+
+def test_command_line_rows_of_a_declared_kind(spark, files, retired):
+    pa.parquet.write_table(wide_table(np.log(ROWS), retired.classes_in), files / "logits.parquet")
+    assert spark_apply(files, "logits.parquet", "kept.parquet", "--input", "logits")[0] == 0
+    kept = pa.parquet.read_table(files / "kept.parquet").sort_by("id")
+    assert_same_numbers(np.column_stack([kept["dog"], kept["fox"]]), retired.apply(ROWS))
+
+
+def test_neither_pipes_nor_folders_among_csv_files_are_waited_for(spark, files):
+    os.mkfifo(files / "pipe.csv")
+    assert "it is not a regular file" in spark_apply(files, "pipe.csv", "kept.parquet")[2]
+    (files / "in.csv" / "inner.csv").mkdir(parents=True)
+    os.mkfifo(files / "in.csv" / "pipe.csv")
+    (files / "in.csv" / "1.csv").write_text("cat,dog,fox\n.6,.3,.1\n")
+    code, _, err = spark_apply(files, "in.csv", "kept.parquet")
+    assert code in (0, 2)
+    assert "Traceback" not in err
+
+
+def test_a_folder_of_csv_files_with_other_headers_is_refused(spark, files):
+    (files / "in.csv").mkdir()
+    (files / "in.csv" / "1.csv").write_text("cat,dog,fox\n.6,.3,.1\n")
+    (files / "in.csv" / "2.csv").write_text("fox,dog,cat\n.6,.3,.1\n")
+    code, _, err = spark_apply(files, "in.csv", "kept.parquet")
+    assert code == 2
+    assert "CSV header does not conform to the schema" in err
+    assert err.count("\n") == 1
+    (files / "in.csv" / "2.csv").write_text("cat,dog,fox\n.1,.8,.1\n")
+    assert spark_apply(files, "in.csv", "kept.parquet")[0] == 0
+    assert pa.parquet.read_table(files / "kept.parquet").num_rows == 2
+
+
+def test_csv_files_in_another_encoding_are_refused(spark, files):
+    (files / "in.csv").write_bytes("note,cat,dog,fox\nna\xefve,.6,.3,.1\n".encode("latin-1"))
+    code, _, err = spark_apply(files, "in.csv", "kept.parquet")
+    assert (code, err) == (
+        2,
+        f"Error: {files / 'in.csv'} is not UTF-8: save it in that encoding.\n",
+    )
+    assert not (files / "kept.parquet").exists()
+    (files / "in.csv").write_text("note,cat,dog,fox\nna\xefve,.6,.3,.1\n", encoding="utf-8")
+    assert spark_apply(files, "in.csv", "kept.parquet")[0] == 0
+    assert pa.parquet.read_table(files / "kept.parquet")["note"].to_pylist() == ["na\xefve"]
+
+
+def test_command_line_mistakes(spark, files, retired, monkeypatch):
+    bad = wide_table(ROWS * [1, 1, 0.5], retired.classes_in)
+    pa.parquet.write_table(bad, files / "bad.parquet")
+    code, _, err = spark_apply(files, "bad.parquet", "kept.parquet")
+    assert code == 2
+    assert f"Error: {files / 'bad.parquet'}: Partition 0 (id=0): Row 0 is not a row" in err
+    assert err.count("\n") == 1
+    (files / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
+    code, _, err = spark_apply(files, "broken.parquet", "kept.parquet")
+    assert code == 2
+    assert "broken.parquet could not be filtered by Spark" in err
+    assert err.count("\n") == 1
+    for source, out, says in [
+        ("absent.parquet", "kept.parquet", "could not be read: No such file"),
+        ("in.parquet", "kept.npy", "name it .parquet or .csv"),
+        ("in.parquet", "absent/kept.parquet", "could not be written: No such file"),
+    ]:
+        code, _, err = spark_apply(files, source, out)
+        assert (code, says in err, err.count("\n")) == (2, True, 1)
+    (files / "mine.parquet").mkdir()
+    code, _, err = spark_apply(files, "in.parquet", "mine.parquet", "--force")
+    assert code == 2
+    assert "is a folder that Spark did not write" in err
+    assert not (files / "kept.parquet").exists()
+    assert left_over(files) == []
+    for name in list(sys.modules):
+        if name.startswith(("unlabel.spark", "pyspark")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    code, _, err = spark_apply(files, "in.parquet", "kept.parquet")
+    assert (code, err) == (
+        2,
+        "Error: unlabel.spark needs PySpark: pip install 'unlabel[spark]'.\n",
+    )
+
+
+def test_a_filter_travels_without_what_it_computed(spark, monkeypatch):
+    fitted = golden_filter("osr", "probabilities")
+    fitted.apply(GOLDEN["probabilities"])
+    assert "chain" in vars(fitted)
+    travelled = []
+    monkeypatch.setattr(face, "rewritten", lambda df, rewriting: travelled.append(rewriting.fitted))
+    face.apply(spark.createDataFrame(wide_table(GOLDEN["probabilities"])), fitted)
+    assert "chain" not in vars(travelled[0])
+
+
+def test_the_page_runs(spark, tmp_path, retired):
+    labels = np.array(["cat", "cat", "dog", "fox"])
+    reference = wide_table(ROWS, retired.classes_in, label=labels)
+    pa.parquet.write_table(reference, tmp_path / "reference.parquet")
+    pa.parquet.write_table(reference.drop(["label"]), tmp_path / "predictions.parquet")
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    # A JVM stays in the folder that it was started in.
+    page = re.sub(r'"(\w+\.parquet)"', lambda name: repr(str(tmp_path / name[1])), page)
+    exec("".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
+    expected = fit_filter(ROWS, labels, classes=retired.classes_in, remove=["cat"]).apply(ROWS)
+    kept = pa.parquet.read_table(tmp_path / "kept.parquet").sort_by("id")
+    assert_same_numbers(np.column_stack([kept["dog"], kept["fox"]]), expected)
