@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 FUZZ_TARGETS := filters csv npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-core fuzz check docs bench bench-tables clean
+.PHONY: demo test test-core test-lowest test-wheel fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -18,6 +18,18 @@ test: $(VENV)/.test
 # The core alone, with nothing installed but what it runs on.
 test-core: .venv-core/.core
 	.venv-core/bin/python -m pytest tests/core
+
+# The same on the lowest versions that are allowed.
+test-lowest: .venv-lowest/.core
+	.venv-lowest/bin/python -m pytest -q tests/core
+
+# What is shipped, installed into an environment with nothing else, and used.
+test-wheel:
+	rm -rf .venv-wheel dist
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
+	.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	cd .venv-wheel && bin/python ../.ci/smoke.py
 
 # Every target for its time; what fails is left in fuzz-failures/, and the others still run.
 fuzz: $(VENV)/.fuzz
@@ -46,7 +58,7 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
-	rm -rf $(VENV) .venv-core demo results fuzz-failures docs/_build
+	rm -rf $(VENV) .venv-core .venv-lowest .venv-wheel dist demo results fuzz-failures docs/_build
 
 # A stamp a purpose: what is installed already is not installed again.
 $(VENV)/.demo: EXTRA := cli
@@ -66,10 +78,12 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.
 # Without its dependencies: they would bring another build of torch.
 $(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
 
-.venv-core/.core: pyproject.toml constraints.txt
-	@$(PYTHON) -m venv .venv-core
-	@.venv-core/bin/python -m pip install -qq --disable-pip-version-check \
-		--constraint constraints.txt --editable . hypothesis pytest
+.venv-core/.core: CONSTRAINTS := constraints.txt
+.venv-lowest/.core: CONSTRAINTS := constraints-lowest.txt
+.venv-core/.core .venv-lowest/.core: pyproject.toml constraints.txt constraints-lowest.txt
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
+		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
 	@touch $@
 
 $(VENV)/.venv:

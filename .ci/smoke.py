@@ -1,0 +1,26 @@
+"""Use what a wheel installs, with nothing else there: run by `make test-wheel`."""
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import unlabel
+from unlabel import LabelRemover, OutputFilter, UnlabelError
+from unlabel.evaluation import load_cifar10
+
+assert Path(sys.prefix) in Path(unlabel.__file__).parents, unlabel.__file__
+rows, labels = [[0.7, 0.2, 0.1], [0.6, 0.1, 0.3], [0.1, 0.8, 0.1]], ["cat", "cat", "dog"]
+remover = LabelRemover(remove=["cat"], classes=["cat", "dog", "fox"]).fit(rows, labels)
+with TemporaryDirectory() as folder:
+    remover.filter_.save(Path(folder, "retired.safetensors"))
+    retired = OutputFilter.load(Path(folder, "retired.safetensors"))
+assert retired.classes == ("dog", "fox")
+assert (retired.apply(rows) == remover.transform(rows)).all()
+said = ""
+try:
+    retired.apply([[0.5, 0.1, 0.1]])
+except UnlabelError as error:
+    said = str(error)
+assert said.startswith("Row 0 is not a row of probabilities"), said
+assert load_cifar10().base.shape == (10000, 10)
+print("The wheel works.")
