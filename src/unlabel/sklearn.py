@@ -1,4 +1,4 @@
-"""The scikit-learn face: a transformer over confidences, a classifier over a classifier."""
+"""The scikit-learn integration: a transformer over confidences, a classifier over a classifier."""
 
 from __future__ import annotations
 

@@ -265,9 +265,9 @@ def check_column_order(names: Sequence[Any], classes: Sequence[Label]) -> None:
 
 
 def check_columns(names: Sequence[Any], classes: Sequence[Label]) -> None:
-    """Refuse a table whose columns are not the model's labels in their order, or all unlike them.
+    """Refuse a table with columns of labels in other places, or beside columns of other names.
 
-    Columns that are called otherwise, all of them, are taken in their order.
+    Columns none of which is named after a label are taken in their order.
     """
     check_column_order(names, classes)
     own = [
@@ -277,19 +277,22 @@ def check_columns(names: Sequence[Any], classes: Sequence[Label]) -> None:
     if any(own) and not all(own):
         at = own.index(False)
         raise UnlabelError(
-            f"Column {at} of the confidences is {names[at]!r}, and others are called after labels: "
-            f"call it {classes[at]!r} if it holds that label's confidences."
+            f"Column {at} of the confidences is {names[at]!r}, and others are named after labels: "
+            f"rename it to {classes[at]!r} if it holds that label's confidences."
         )
 
 
 def readable(values: Any, what: str) -> Any:
     """What NumPy can read without losing anything: no masked entries, and tensors as arrays."""
-    if isinstance(values, list | tuple) and any(map(np.ma.is_masked, values)):
-        values = np.ma.stack(values)
-    if np.ma.is_masked(values):
-        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
+    masked = []
+    if isinstance(values, list | tuple):
+        masked = [row for row, value in enumerate(values) if isinstance(value, np.ma.MaskedArray)]
+        masked = [row for row in masked if np.ma.is_masked(values[row])]
+    elif np.ma.is_masked(values):
+        masked = np.argwhere(np.ma.getmaskarray(values))[:, 0].tolist()
+    if masked:
         raise UnlabelError(
-            f"Row {row} of the {what} has a masked entry: fill it in, or leave the row out."
+            f"Row {masked[0]} of the {what} has a masked entry: fill it in, or leave the row out."
         )
     if not hasattr(values, "detach"):
         return values
@@ -363,13 +366,13 @@ def refuse_probabilities(rows: Floats) -> None:
         return
     if (np.abs(sums - 1) <= SUM_TOLERANCE[rows.dtype]).all():
         raise UnlabelError(
-            "The rows are probabilities and logits are expected: give logits, or say so with "
+            "The rows are probabilities and logits are expected: give logits, or declare them with "
             "input='probabilities' (--input probabilities)."
         )
     if (np.abs(sums - 100) <= 100 * SUM_TOLERANCE[rows.dtype]).all():
         raise UnlabelError(
             "The rows sum to 100, as percentages do, and logits are expected: divide by 100, and "
-            "fit with input='probabilities' (--input probabilities)."
+            "declare them with input='probabilities' (--input probabilities)."
         )
 
 
@@ -394,7 +397,7 @@ def _what_is_wrong(row: npt.NDArray[np.float64]) -> str:
         extreme = int(np.argmin(row)) if row.min() < 0 else int(np.argmax(row))
         return (
             f"holds {row[extreme]:.6g} in column {extreme}; if these are logits, say so "
-            "with input='logits' (--input logits), when fitting or evaluating"
+            "with input='logits' (--input logits)"
         )
     return (
         f"sums to {row.sum():.6g}, not 1; give every label's confidence, or divide each row "

@@ -194,6 +194,8 @@ def test_lists_of_masked_rows_and_of_tensors_are_refused():
     masked = [np.ma.MaskedArray(ROWS[0]), np.ma.MaskedArray(ROWS[1], mask=[0, 0, 1])]
     with pytest.raises(UnlabelError, match="Row 1 of the confidences has a masked entry"):
         fitted.apply(masked)
+    with pytest.raises(UnlabelError, match="Row 1 of the true labels has a masked entry"):
+        fit_filter(ROWS, ["cat", np.ma.masked, "dog"], classes=NAMES, remove=["cat"])
     torch = pytest.importorskip("torch")
     with pytest.raises(UnlabelError, match="not an array of numbers"):
         fitted.apply([torch.tensor(row).requires_grad_() for row in ROWS])

@@ -1,4 +1,4 @@
-"""The ONNX face: a filter appended to a model's graph.
+"""The ONNX integration: a filter appended to a model's graph.
 
 The model is edited as the protobuf message it is. What is not touched stays as it was, to
 the byte, which no reading into other objects and writing back could promise.
