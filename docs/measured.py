@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from unlabel import LabelRemover, OutputFilter
-from unlabel._method.chain import projector_row
+from unlabel._method.statistics import projector_row
 from unlabel.evaluation.samples import RealOutputs, load_cifar10
 
 Rows = npt.NDArray[np.float64]

@@ -34,7 +34,7 @@ WAYS = ["compiled", "plain"] if compiled.is_available() else ["plain"]
 
 @pytest.fixture(scope="module", params=WAYS)
 def both_ways(request):
-    """Run a module's tests with the compiled loops, where numba is there, and without them."""
+    """Run a module's tests with the compiled loops, where they were built, and in plain NumPy."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "plain":
             patch.setattr(compiled, "is_available", lambda: False)

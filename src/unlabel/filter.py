@@ -12,17 +12,11 @@ from typing import Any
 import numpy as np
 
 from unlabel._files import filter_file
-from unlabel._method import compiled
-from unlabel._method.chain import Chain
+from unlabel._method.backend import Filtered, filter_rows
+from unlabel._method.chain import Recipe
 from unlabel._method.literal import apply_literal, as_probabilities
-from unlabel._method.split import (
-    SPLITS,
-    mask,
-    removed_mass,
-    row_blocks,
-    split_probabilities,
-)
-from unlabel._method.temperature import COLDEST, HOTTEST, at_temperature
+from unlabel._method.split import row_blocks, split
+from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel._typing import (
     INPUT_KINDS,
     METHODS,
@@ -249,9 +243,12 @@ class OutputFilter:
         return np.flatnonzero(retained)
 
     @cached_property
-    def chain(self) -> Chain:
-        """The steps of the method, ready to be applied."""
-        return Chain.of(self.removed_columns, self.means, self.shares)
+    def recipe(self) -> Recipe:
+        """The steps of the method, ready to be executed by any backend."""
+        steps = len(self.removed) if self.method == "osr" else 0
+        return Recipe.of_steps(
+            self.removed_columns, self.retained_columns, self.means[:steps], self.shares[:steps]
+        )
 
     def apply(self, confidences: Any) -> Floats:
         """Turn vectors over the model's labels into vectors over those that remain.
@@ -270,53 +267,28 @@ class OutputFilter:
             does not depend on the rows beside it.
         """
         rows = as_rows(confidences, self.classes_in)
-        if not self._is_compiled:
+        if self.method == "literal":
             check_rows(rows, self.input)
             return self.apply_checked(rows)
-        result, all_are_probabilities = self._apply_compiled(rows, SUM_TOLERANCE[rows.dtype])
-        if all_are_probabilities:
-            return result
+        filtered = self._filter(rows, tolerance=SUM_TOLERANCE[rows.dtype])
+        if filtered.all_valid:
+            return filtered.rows
         check_rows(rows, self.input)
         # Sums in another order may differ by a bit, and with it what is within the tolerance.
         return self.apply_checked(rows)
 
     def apply_checked(self, rows: Floats) -> Floats:
         """Apply the filter to rows that were validated before."""
-        if self._is_compiled:
-            return self._apply_compiled(rows, np.inf)[0]
-        result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
-        for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
-            out[:] = at_temperature(self._redistribute(block), self.temperature)
-        return result
-
-    @property
-    def _is_compiled(self) -> bool:
-        """Whether compiled loops do the work, for every row: their last digits are their own."""
-        return self.input == "probabilities" and self.method == "osr" and compiled.is_available()
-
-    def _apply_compiled(self, rows: Floats, tolerance: float) -> tuple[Floats, bool]:
-        """Apply the filter, and tell whether all rows are probabilities, in one pass.
-
-        Where they are not, the result is not to be used.
-        """
-        result = np.empty((len(rows), len(self.retained_columns)), dtype=rows.dtype)
-        if self.temperature == 1 and rows.dtype != np.float16:
-            return result, compiled.redistribute(self.chain, rows, result, tolerance)
-        fine = True
-        for block, out in zip(row_blocks(rows), row_blocks(result, rows.shape[1]), strict=True):
-            wide = np.empty(out.shape)
-            fine &= compiled.redistribute(self.chain, block, wide, tolerance)
-            if fine:  # what is not a probability has no logarithm
-                out[:] = at_temperature(wide, self.temperature)
-        return result, fine
-
-    def _redistribute(self, rows: Floats) -> Float64s:
-        split = SPLITS[self.input]
         if self.method == "literal":
-            probabilities = as_probabilities(rows, split)
-            return apply_literal(probabilities, self.removed_columns, self.means, self.shares)
-        parts = split(rows, self.removed_columns, self.retained_columns)
-        return mask(parts) if self.method == "mask" else self.chain.redistribute(parts)
+            probabilities = as_probabilities(rows, self.input)
+            result = apply_literal(probabilities, self.removed_columns, self.means, self.shares)
+            return result.astype(rows.dtype)
+        return self._filter(rows).rows
+
+    def _filter(self, rows: Floats, **options: Any) -> Filtered:
+        return filter_rows(
+            self.recipe, rows, self.input, temperature=self.temperature, **options
+        )
 
     def removed_mass(self, confidences: Any) -> Float64s:
         """Give the probability that each row has on the removed labels.
@@ -331,8 +303,8 @@ class OutputFilter:
         rows = as_confidences(confidences, self.input, self.classes_in)
         mass = np.empty(len(rows))
         for block, out in zip(row_blocks(rows), row_blocks(mass, rows.shape[1]), strict=True):
-            parts = SPLITS[self.input](block, self.removed_columns, self.retained_columns)
-            out[:] = removed_mass(parts)
+            masses = split(block, self.removed_columns, self.retained_columns, self.input)
+            out[:] = masses.removed_mass
         return mass
 
     def destinations(self) -> Float64s:
@@ -343,8 +315,8 @@ class OutputFilter:
         array of shape (n_removed, n_labels - n_removed)
         """
         # A mean passes the steps before its own unchanged: it holds none of their labels.
-        parts = split_probabilities(self.means, self.removed_columns, self.retained_columns)
-        return at_temperature(self.chain.redistribute(parts), self.temperature)
+        means = filter_rows(self.recipe, self.means, "probabilities", temperature=self.temperature)
+        return np.asarray(means.rows, dtype=np.float64)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the filter to a safetensors file, the same bytes every time.

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._method.chain import fit_chain
 from unlabel._method.literal import fit_literal
-from unlabel._method.split import SPLITS
+from unlabel._method.statistics import fit_chain
 from unlabel._method.temperature import fit_temperature
 from unlabel._typing import (
     INPUT_KINDS,
@@ -74,9 +73,9 @@ def fit_filter(
     if method != "mask":
         _require_rows(references, removed)
         if method == "osr":
-            means, shares = fit_chain(references, columns, len(names), SPLITS[input])
+            means, shares = fit_chain(references, columns, len(names), input)
         else:
-            means, shares = fit_literal(references, columns, len(names), SPLITS[input])
+            means, shares = fit_literal(references, columns, len(names), input)
     fitted = OutputFilter(
         classes_in=names,
         removed=removed,

@@ -11,28 +11,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unlabel._method.chain import label_statistics, projector_row
-from unlabel._method.split import Split
-from unlabel._typing import Columns, Float64s, Floats
+from unlabel._method.statistics import label_statistics, projector_row
+from unlabel._method.split import split
+from unlabel._typing import Columns, Float64s, Floats, InputKind
 
 
 def fit_literal(
-    references: Sequence[Floats], removed: Sequence[int], n_labels: int, split: Split
+    references: Sequence[Floats], removed: Sequence[int], n_labels: int, input: InputKind
 ) -> tuple[Float64s, Float64s]:
     """Fit the removal of some columns in order, given each one's reference rows."""
     means, shares = np.zeros((2, len(removed), n_labels))
     for step, (rows, column) in enumerate(zip(references, removed, strict=True)):
         there = np.delete(np.arange(n_labels), list(removed[:step]))
-        advanced = apply_literal(as_probabilities(rows, split), removed[:step], means, shares)
+        advanced = apply_literal(as_probabilities(rows, input), removed[:step], means, shares)
         at = int(np.searchsorted(there, column))
         means[step, there], shares[step, there] = label_statistics(advanced, at)
     return means, shares
 
 
-def as_probabilities(rows: Floats, split: Split) -> Float64s:
+def as_probabilities(rows: Floats, input: InputKind) -> Float64s:
     """Give probabilities in float64, whatever the rows are."""
     every = np.arange(rows.shape[1])
-    return split(rows, every[:0], every).masked
+    masses = split(rows, every[:0], every, input)
+    return np.asarray(masses.retained / masses.kept[:, None])
 
 
 def apply_literal(

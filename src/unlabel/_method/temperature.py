@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unlabel._method.split import row_blocks
+from unlabel._method.split import NOTHING, row_blocks
 from unlabel._typing import Columns, Float64s
 from unlabel.errors import UnlabelError
 
@@ -27,8 +27,9 @@ def at_temperature(probabilities: Float64s, temperature: float) -> Float64s:
     """
     if temperature == 1:
         return probabilities
-    with np.errstate(divide="ignore"):
-        logs = np.log(probabilities) / temperature
+    # What counts as nothing stays nothing at any temperature.
+    fine = probabilities > NOTHING
+    logs = np.log(probabilities, where=fine, out=np.full_like(probabilities, -np.inf)) / temperature
     powers = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from unlabel._method.chain import ROUNDING, away_from, label_statistics
+from unlabel._method.statistics import ROUNDING, away_from, label_statistics
 from unlabel._tables.labels import MOST_SPELLINGS, is_missing, label_positions
 from unlabel._tables.layout import ListColumn, TableColumns
 from unlabel._typing import (

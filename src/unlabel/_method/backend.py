@@ -1,0 +1,89 @@
+"""The one place that decides how a recipe is executed: compiled or plain, and in how many threads."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from unlabel._method import compiled, plain
+from unlabel._method.chain import Recipe
+from unlabel._typing import Float64s, Floats, InputKind
+from unlabel.errors import UnlabelError
+
+# Threads take rows in chunks of about this many entries: few enough that a core that is busy
+# otherwise holds nobody up.
+CHUNK_ENTRIES = 1 << 18
+# Arrays of fewer entries are not worth the start of a thread.
+WORTH_A_THREAD = 1 << 20
+
+
+class Filtered(NamedTuple):
+    """Filtered rows, NaN where they are not valid."""
+
+    rows: Floats
+    removed_mass: Float64s | None
+    all_valid: bool
+
+
+def filter_rows(
+    recipe: Recipe,
+    rows: Floats,
+    input: InputKind,
+    *,
+    temperature: float = 1.0,
+    tolerance: float = np.inf,
+    with_mass: bool = False,
+) -> Filtered:
+    """Filter rows of any layout in float16, float32 or float64.
+
+    A row's answer depends on nothing but the row. Probabilities may sum to 1 more or less a
+    `tolerance`.
+    """
+    out = np.empty((len(rows), len(recipe.retained)), dtype=rows.dtype)
+    mass = np.empty(len(rows)) if with_mass else None
+    is_compiled = compiled.is_available()
+    loop = compiled.filter_rows if is_compiled else plain.filter_rows
+    # The loops know float32 and float64; powers need the latter.
+    exact = np.float64 if temperature != 1 or rows.dtype == np.float16 else rows.dtype
+    threads = thread_limit() if is_compiled and rows.size > WORTH_A_THREAD else 1
+    size = max(1, min(CHUNK_ENTRIES // rows.shape[1], -(-len(rows) // threads)))
+
+    def work(start: int) -> bool:
+        chunk = slice(start, start + size)
+        given, result = rows[chunk], out[chunk]
+        if is_compiled:
+            given = np.require(given, dtype=exact, requirements=["C", "A"])
+            result = result if result.dtype == exact else np.empty(result.shape, dtype=exact)
+        masses = None if mass is None else mass[chunk]
+        bad = loop(recipe, given, result, masses, input, temperature, tolerance)
+        if result.base is not out:
+            out[chunk] = result
+        return bad < 0
+
+    starts = range(0, len(rows), size)
+    if threads > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
+        # Started anew each time: threads that are kept do not survive a fork.
+        with (
+            suppress(RuntimeError),  # an interpreter that is shutting down starts none
+            ThreadPoolExecutor(min(threads, len(starts))) as pool,
+        ):
+            return Filtered(out, mass, all(list(pool.map(work, starts))))
+    return Filtered(out, mass, all(list(map(work, starts))))
+
+
+def thread_limit() -> int:
+    """Give the number of threads to use: the processor's cores, or UNLABEL_THREADS."""
+    wanted = os.environ.get("UNLABEL_THREADS")
+    if wanted is not None:
+        if not wanted.isdecimal() or int(wanted) == 0:
+            raise UnlabelError(f"UNLABEL_THREADS is {wanted!r}: set it to a number from 1 on.")
+        return int(wanted)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

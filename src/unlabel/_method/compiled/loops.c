@@ -1,0 +1,104 @@
+/* The compiled loops of `unlabel._method`: the recipe executed row by row, for float and double. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "loops.h"
+
+/* The scale of the retained masses, given how far their largest logit is below the largest of all.
+ * A lead counts up to a bound: beyond it the result is the same, and masses would be lost. */
+INLINE double scale_of(double below)
+{
+    double bounded = below < -640.0 ? -640.0 : below;
+    return below == -INFINITY ? 0.0 : exponential_double(bounded);
+}
+
+#define REAL float
+#define NAME(name) name##_float
+#define EXPONENTIAL exponential_float
+#define SCALED(value, total, inverse) ((value) * (inverse)) /* as exact, rounded to a float */
+#include "rows.h"
+#undef REAL
+#undef NAME
+#undef EXPONENTIAL
+#undef SCALED
+
+#define REAL double
+#define NAME(name) name##_double
+#define EXPONENTIAL exponential_double
+#define SCALED(value, total, inverse) ((value) / (total))
+#include "rows.h"
+
+static const char filter_rows_doc[] =
+    "filter_rows(rows, out, mass, order, gaps, pulls, shares, numbers, item_size, logits,\n"
+    "temperature, tolerance)\n--\n\n"
+    "Write the filtered rows, NaN for one that is not valid, and return the first such row or -1.";
+
+static PyObject *filter_rows(PyObject *self, PyObject *args)
+{
+    enum { ROWS, OUT, MASS, ORDER, GAPS, PULLS, SHARES, STEPS, BUFFERS };
+    Py_buffer given[BUFFERS];
+    Py_ssize_t item, n_rows, bad = -1;
+    Recipe r;
+    double *scratch = NULL;
+    (void)self;
+    memset(given, 0, sizeof given);
+    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*y*npdd", &given[ROWS], &given[OUT], &given[MASS],
+                          &given[ORDER], &given[GAPS], &given[PULLS], &given[SHARES],
+                          &given[STEPS], &item, &r.logits, &r.temperature, &r.tolerance))
+        return NULL;
+    r.labels = given[ORDER].len / 8;
+    r.retired = given[GAPS].len / 8;
+    r.steps = given[STEPS].len / (8 * 4);
+    r.order = given[ORDER].buf;
+    r.pulls = given[PULLS].buf;
+    r.shares = given[SHARES].buf;
+    r.diagonal = given[STEPS].buf;
+    r.complement = r.diagonal + r.steps;
+    r.quiet = r.complement + r.steps;
+    r.weight = r.quiet + r.steps;
+    n_rows = r.labels > 0 && (item == 4 || item == 8) ? given[ROWS].len / (r.labels * item) : -1;
+    if (n_rows < 0 || r.retired >= r.labels || (r.steps != 0 && r.steps != r.retired) ||
+        given[ROWS].len != n_rows * r.labels * item ||
+        given[OUT].len != n_rows * (r.labels - r.retired) * item ||
+        given[PULLS].len != 8 * r.steps * r.labels || given[SHARES].len != given[PULLS].len ||
+        (given[MASS].buf != NULL && given[MASS].len != 8 * n_rows)) {
+        PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+        goto done;
+    }
+    for (Py_ssize_t j = 0; j < r.labels; j++)
+        if (r.order[j] < 0 || r.order[j] >= r.labels) {
+            PyErr_SetString(PyExc_ValueError, "the order names a label that does not exist");
+            goto done;
+        }
+    scratch = PyMem_Malloc((size_t)(r.labels * 3) * sizeof(double));
+    if (scratch == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    void *out = given[OUT].buf, *mass = given[MASS].buf;
+    const void *rows = given[ROWS].buf;
+    const int64_t *gaps = given[GAPS].buf;
+    if (r.labels <= NARROW)
+        bad = item == 4 ? filter_narrow_float(&r, rows, n_rows, out, mass)
+                        : filter_narrow_double(&r, rows, n_rows, out, mass);
+    else
+        bad = item == 4 ? filter_wide_float(&r, rows, n_rows, out, mass, gaps, scratch)
+                        : filter_wide_double(&r, rows, n_rows, out, mass, gaps, scratch);
+    Py_END_ALLOW_THREADS
+done:
+    PyMem_Free(scratch);
+    for (int i = 0; i < BUFFERS; i++) PyBuffer_Release(&given[i]);
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(bad);
+}
+
+static PyMethodDef methods[] = {{"filter_rows", filter_rows, METH_VARARGS, filter_rows_doc},
+                                {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_loops", NULL, 0, methods,
+                                        NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__loops(void)
+{
+    return PyModuleDef_Init(&definition);
+}

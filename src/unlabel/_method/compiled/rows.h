@@ -1,0 +1,325 @@
+/* The loops for one type of rows; `loops.c` includes this once per type.
+ *
+ * REAL is the type, EXPONENTIAL its exponential, SCALED an entry divided by a sum, and NAME(name)
+ * a name of its own.
+ */
+
+/* Rows as positive masses: probabilities as they are, logits as exponentials. Retained labels have
+ * a scale of their own, so what a softmax would lose next to a retired label is kept. */
+typedef struct {
+    const REAL *masses;            /* in the order of the model's labels */
+    double kept, retired;          /* the masses of the retained and of the retired labels */
+    double scale;                  /* what the retained masses are to be multiplied by */
+    int is_valid;
+} NAME(Row);
+
+INLINE double NAME(sum)(const double *values, Py_ssize_t n)
+{
+    double sums[SUMS] = {0}, total = 0.0;
+    Py_ssize_t j = 0;
+    for (; j + SUMS <= n; j += SUMS)
+        for (int s = 0; s < SUMS; s++) sums[s] += values[j + s];
+    for (; j < n; j++) total += values[j];
+    for (int s = 0; s < SUMS; s++) total += sums[s];
+    return total;
+}
+
+INLINE double NAME(product)(const double *a, const double *b, Py_ssize_t n)
+{
+    double sums[SUMS] = {0}, total = 0.0;
+    Py_ssize_t j = 0;
+    for (; j + SUMS <= n; j += SUMS)
+        for (int s = 0; s < SUMS; s++) sums[s] += a[j + s] * b[j + s];
+    for (; j < n; j++) total += a[j] * b[j];
+    for (int s = 0; s < SUMS; s++) total += sums[s];
+    return total;
+}
+
+/* Sum up the masses of a row, `keep` being 1 for a retained label and 0 for a retired one. */
+INLINE void NAME(weigh)(NAME(Row) *row, const REAL *keep, Py_ssize_t n)
+{
+    double kept[SUMS] = {0}, all[SUMS] = {0}, low[SUMS] = {0};
+    const REAL *x = row->masses;
+    Py_ssize_t j = 0;
+    row->kept = row->retired = 0.0;
+    double lowest = 0.0;
+    for (; j + SUMS <= n; j += SUMS)
+        for (int s = 0; s < SUMS; s++) {
+            double kept_here = x[j + s] * keep[j + s];
+            kept[s] += kept_here;
+            all[s] += x[j + s] - kept_here;
+            low[s] = x[j + s] < low[s] ? x[j + s] : low[s];
+        }
+    for (; j < n; j++) {
+        double kept_here = x[j] * keep[j];
+        row->kept += kept_here;
+        row->retired += x[j] - kept_here;
+        lowest = x[j] < lowest ? x[j] : lowest;
+    }
+    for (int s = 0; s < SUMS; s++) {
+        row->kept += kept[s];
+        row->retired += all[s];
+        lowest = low[s] < lowest ? low[s] : lowest;
+    }
+    row->is_valid = lowest >= 0.0;
+}
+
+/* Turn logits into masses: each part relative to its largest logit. */
+INLINE void NAME(raise)(NAME(Row) *row, const REAL *x, const REAL *keep, Py_ssize_t n, REAL *masses)
+{
+    REAL tops[SUMS], kept_tops[SUMS], top = -INFINITY, kept_top = -INFINITY;
+    Py_ssize_t j = 0;
+    for (int s = 0; s < SUMS; s++) tops[s] = kept_tops[s] = -INFINITY;
+    for (; j + SUMS <= n; j += SUMS)
+        for (int s = 0; s < SUMS; s++) {
+            REAL kept_here = keep[j + s] > 0 ? x[j + s] : -INFINITY;
+            tops[s] = x[j + s] > tops[s] ? x[j + s] : tops[s];
+            kept_tops[s] = kept_here > kept_tops[s] ? kept_here : kept_tops[s];
+        }
+    for (; j < n; j++) {
+        REAL kept_here = keep[j] > 0 ? x[j] : -INFINITY;
+        top = x[j] > top ? x[j] : top;
+        kept_top = kept_here > kept_top ? kept_here : kept_top;
+    }
+    for (int s = 0; s < SUMS; s++) {
+        top = tops[s] > top ? tops[s] : top;
+        kept_top = kept_tops[s] > kept_top ? kept_tops[s] : kept_top;
+    }
+    row->scale = scale_of((double)kept_top - (double)top);
+    if (kept_top == -INFINITY) kept_top = 0;
+    for (j = 0; j < n; j++) masses[j] = EXPONENTIAL(x[j] - (keep[j] > 0 ? kept_top : top));
+    row->masses = masses;
+    NAME(weigh)(row, keep, n);
+    row->is_valid = top > -INFINITY && row->kept + row->retired < INFINITY;
+}
+
+/* The next step whose label may have a residual: the others' mass is at least what is kept. */
+INLINE Py_ssize_t NAME(next_step)(const Recipe *r, const double *v, double kept, Py_ssize_t t)
+{
+    for (; t + SUMS <= r->steps; t += SUMS) {
+        int loud = 0;
+        for (int s = 0; s < SUMS; s++) loud |= v[t + s] > r->quiet[t + s] * kept;
+        if (loud) break;
+    }
+    while (t < r->steps && v[t] <= r->quiet[t] * kept) t++;
+    return t;
+}
+
+/* Take a row along the steps. Gives the sum of what they keep, or 0 where none has a residual:
+ * then the row is only to be divided, and `v` has no more than its retired labels. */
+INLINE double NAME(follow)(const Recipe *r, const NAME(Row) *row, double *v)
+{
+    Py_ssize_t n = r->labels, k = r->steps, m = n - k;
+    double kept = row->kept * row->scale;
+    int gathered = 0;
+    if (!(kept > NOTHING)) kept = 0.0; /* so that every label is ahead of it */
+    for (Py_ssize_t j = 0; j < k; j++) v[j] = row->masses[r->order[j]];
+    for (Py_ssize_t t = NAME(next_step)(r, v, kept, 0); t < k; t = NAME(next_step)(r, v, kept, t)) {
+        double own, given, rest = kept + NAME(sum)(v + t + 1, k - t - 1);
+        const double *share = r->shares + t * n, *pull = r->pulls + t * n;
+        double label = v[t++];
+        if (label <= r->quiet[t - 1] * rest && rest > NOTHING) continue;
+        if (!gathered)
+            for (Py_ssize_t j = k; j < n; j++) v[j] = row->masses[r->order[j]] * row->scale;
+        gathered = 1;
+        double along = NAME(product)(pull + t, v + t, n - t);
+        mixing(r, t - 1, label, rest, along, &own, &given);
+        if (given == 0.0) continue;
+        for (Py_ssize_t j = t; j < n; j++) v[j] = own * v[j] + given * share[j];
+        kept = NAME(sum)(v + k, m);
+        if (!(kept > NOTHING)) kept = 0.0;
+    }
+    return gathered ? kept : 0.0;
+}
+
+/* Raise probabilities to the power 1/temperature and divide them by their sum. */
+INLINE void NAME(temper)(double *v, Py_ssize_t n, double temperature)
+{
+    double top = -INFINITY;
+    for (Py_ssize_t j = 0; j < n; j++) {
+        double power = logarithm(v[j] > NOTHING ? v[j] : 1.0) / temperature;
+        v[j] = v[j] > NOTHING ? power : -INFINITY;
+        top = v[j] > top ? v[j] : top;
+    }
+    for (Py_ssize_t j = 0; j < n; j++) v[j] = exponential_double(v[j] - top);
+    double total = NAME(sum)(v, n);
+    for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
+}
+
+INLINE void NAME(write)(const Recipe *r, double *v, double total, REAL *out)
+{
+    Py_ssize_t n = r->labels - r->retired;
+    double inverse = 1.0 / total;
+    (void)inverse;
+    if (r->temperature != 1.0) {
+        for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
+        NAME(temper)(v, n, r->temperature);
+        for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)v[j];
+    } else
+        for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(v[j], total, inverse);
+}
+
+/* Write the retained part of a row that has no residual, run by run between retired labels. */
+INLINE void NAME(rescale)(const Recipe *r, const NAME(Row) *row, const int64_t *gaps, REAL *out)
+{
+    const REAL *x = row->masses;
+    Py_ssize_t start = 0, few = 16 * r->retired <= r->labels, n = r->labels - r->retired;
+    double total = row->kept, inverse = 1.0 / total;
+    (void)inverse;
+    if (few) {
+        for (Py_ssize_t gap = 0; gap <= r->retired; gap++) {
+            Py_ssize_t stop = gap < r->retired ? gaps[gap] : r->labels;
+            for (Py_ssize_t j = start; j < stop; j++)
+                out[j - gap] = (REAL)SCALED(x[j], total, inverse);
+            start = stop + 1;
+        }
+        return;
+    }
+    for (Py_ssize_t j = 0; j < n; j++) out[j] = x[r->order[r->retired + j]];
+    for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(out[j], total, inverse);
+}
+
+/* Filter rows one after another. Gives the first that is not valid, or -1. */
+CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py_ssize_t n_rows,
+                                           REAL *out, double *mass, const int64_t *gaps,
+                                           double *v)
+{
+    Py_ssize_t n = r->labels, first = r->retired, m = n - first, bad = -1;
+    REAL *keep = (REAL *)(v + n), *raised = keep + n;
+    for (Py_ssize_t j = 0; j < n; j++) keep[r->order[j]] = j >= first;
+    for (Py_ssize_t i = 0; i < n_rows; i++) {
+        const REAL *x = rows + i * n;
+        REAL *result = out + i * m;
+        NAME(Row) row = {.masses = x, .scale = 1.0};
+        if (r->logits)
+            NAME(raise)(&row, x, keep, n, raised);
+        else {
+            NAME(weigh)(&row, keep, n);
+            row.is_valid &= fabs(row.kept + row.retired - 1.0) <= r->tolerance;
+        }
+        double kept = row.kept * row.scale;
+        if (mass) mass[i] = row.is_valid ? row.retired / (row.retired + kept) : NAN;
+        if (!row.is_valid) {
+            if (bad < 0) bad = i;
+            for (Py_ssize_t j = 0; j < m; j++) result[j] = NAN;
+            continue;
+        }
+        double total = NAME(follow)(r, &row, v);
+        if (total == 0.0 && kept > NOTHING && r->temperature == 1.0) {
+            NAME(rescale)(r, &row, gaps, result);
+            continue;
+        }
+        if (total == 0.0) { /* where nothing is left, all labels have the same */
+            total = kept > NOTHING ? kept : (double)m;
+            for (Py_ssize_t j = first; j < n; j++)
+                v[j] = kept > NOTHING ? row.masses[r->order[j]] * row.scale : 1.0;
+        }
+        NAME(write)(r, v + first, total, result);
+    }
+    return bad;
+}
+
+/* Lay rows side by side, in the recipe's order, the last one repeated to fill up. */
+INLINE void NAME(lay)(const Recipe *r, const REAL *rows, int size, REAL x[][LANES])
+{
+    int n = (int)r->labels;
+    for (int j = 0; j < n; j++) {
+        const REAL *entry = rows + r->order[j];
+        for (int l = 0; l < size; l++) x[j][l] = entry[l * n];
+        for (int l = size; l < LANES; l++) x[j][l] = x[j][size - 1];
+    }
+}
+
+/* Turn logits into masses, as `raise` does. Writes the scale of the retained ones, NaN where a
+ * row has no finite logit. */
+INLINE void NAME(raise_lanes)(const Recipe *r, REAL x[][LANES], double scale[LANES])
+{
+    int n = (int)r->labels, first = (int)r->retired;
+    REAL top[LANES], kept_top[LANES];
+    EACH_LANE kept_top[l] = -INFINITY;
+    for (int j = first; j < n; j++)
+        EACH_LANE kept_top[l] = x[j][l] > kept_top[l] ? x[j][l] : kept_top[l];
+    EACH_LANE top[l] = kept_top[l];
+    for (int j = 0; j < first; j++)
+        EACH_LANE top[l] = x[j][l] > top[l] ? x[j][l] : top[l];
+    EACH_LANE scale[l] = scale_of((double)kept_top[l] - (double)top[l]);
+    EACH_LANE scale[l] = top[l] > -INFINITY ? scale[l] : NAN;
+    EACH_LANE kept_top[l] = kept_top[l] > -INFINITY ? kept_top[l] : 0;
+    for (int j = 0; j < first; j++) EACH_LANE x[j][l] = EXPONENTIAL(x[j][l] - top[l]);
+    for (int j = first; j < n; j++) EACH_LANE x[j][l] = EXPONENTIAL(x[j][l] - kept_top[l]);
+}
+
+/* Filter narrow rows side by side, so that a loop over them fills vector registers. Gives the
+ * first that is not valid, or -1. */
+CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, Py_ssize_t n_rows,
+                                             REAL *out, double *mass)
+{
+    const int n = (int)r->labels, k = (int)r->steps, first = (int)r->retired, m = n - first;
+    Py_ssize_t bad = -1;
+    REAL x[NARROW][LANES];
+    double v[NARROW][LANES], rest[NARROW + 1][LANES];
+    for (Py_ssize_t start = 0; start < n_rows; start += LANES) {
+        int size = n_rows - start < LANES ? (int)(n_rows - start) : LANES;
+        double scale[LANES], kept[LANES], gone[LANES], low[LANES], valid[LANES];
+        NAME(lay)(r, rows + start * n, size, x);
+        EACH_LANE kept[l] = gone[l] = low[l] = 0.0;
+        if (r->logits)
+            NAME(raise_lanes)(r, x, scale);
+        else
+            EACH_LANE scale[l] = 1.0;
+        for (int j = 0; j < first; j++) {
+            EACH_LANE v[j][l] = x[j][l];
+            EACH_LANE gone[l] += v[j][l];
+            EACH_LANE low[l] = v[j][l] < low[l] ? v[j][l] : low[l];
+        }
+        for (int j = first; j < n; j++) {
+            EACH_LANE v[j][l] = x[j][l] * scale[l];
+            EACH_LANE kept[l] += v[j][l];
+            EACH_LANE low[l] = v[j][l] < low[l] ? v[j][l] : low[l];
+        }
+        double tolerance = r->logits ? INFINITY : r->tolerance;
+        /* 1 for a row that is valid, NaN for one that is not. */
+        EACH_LANE valid[l] = low[l] >= 0.0 ? 1.0 : NAN;
+        EACH_LANE valid[l] = kept[l] + gone[l] < INFINITY ? valid[l] : NAN;
+        EACH_LANE valid[l] = fabs(kept[l] + gone[l] - 1.0) <= tolerance ? valid[l] : NAN;
+        if (mass)
+            for (int l = 0; l < size; l++) mass[start + l] = gone[l] / (gone[l] + kept[l]) * valid[l];
+        EACH_LANE rest[k][l] = kept[l];
+        for (int j = k; j > 0; j--) EACH_LANE rest[j - 1][l] = rest[j][l] + v[j - 1][l];
+        for (int t = 0; t < k; t++) {
+            const double *pull = r->pulls + t * n, *share = r->shares + t * n;
+            double along[LANES], own[LANES], given[LANES];
+            int64_t quiet = 1; /* as wide as a double, so that the loop fills vectors */
+            EACH_LANE quiet &= v[t][l] <= r->quiet[t] * rest[t + 1][l];
+            EACH_LANE quiet &= rest[t + 1][l] > NOTHING;
+            if (quiet) continue;
+            EACH_LANE along[l] = 0.0;
+            for (int j = t + 1; j < n; j++) EACH_LANE along[l] += pull[j] * v[j][l];
+            EACH_LANE mixing(r, t, v[t][l], rest[t + 1][l], along[l], &own[l], &given[l]);
+            for (int j = t + 1; j < n; j++)
+                EACH_LANE v[j][l] = own[l] * v[j][l] + given[l] * share[j];
+            EACH_LANE rest[k][l] = 0.0;
+            for (int j = first; j < n; j++) EACH_LANE rest[k][l] += v[j][l];
+            for (int j = k; j > t + 1; j--) EACH_LANE rest[j - 1][l] = rest[j][l] + v[j - 1][l];
+        }
+        /* Where nothing is left, all labels have the same. */
+        EACH_LANE gone[l] = rest[k][l] > NOTHING ? 0.0 : 1.0 / m;
+        EACH_LANE kept[l] = (rest[k][l] > NOTHING ? rest[k][l] : 1.0) * valid[l];
+        EACH_LANE scale[l] = 1.0 / kept[l];
+        for (int j = first; j < n; j++)
+            EACH_LANE v[j][l] = SCALED(v[j][l], kept[l], scale[l]) + gone[l];
+        for (int l = 0; l < size; l++) {
+            REAL *result = out + (start + l) * m;
+            if (bad < 0 && !(valid[l] == 1.0)) bad = start + l;
+            if (r->temperature == 1.0)
+                for (int j = 0; j < m; j++) result[j] = (REAL)v[first + j][l];
+            else {
+                double row[NARROW];
+                for (int j = 0; j < m; j++) row[j] = v[first + j][l];
+                NAME(temper)(row, m, r->temperature);
+                for (int j = 0; j < m; j++) result[j] = (REAL)(row[j] * valid[l]);
+            }
+        }
+    }
+    return bad;
+}

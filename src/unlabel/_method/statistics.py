@@ -1,0 +1,87 @@
+"""Fitting: the statistics of each retired label's reference rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unlabel._method.backend import filter_rows
+from unlabel._method.chain import Recipe, step_numbers
+from unlabel._method.split import NOTHING
+from unlabel._typing import Columns, Float64s, Floats, InputKind
+
+# A reference row this close to a multiple of the mean differs from it by rounding alone.
+ROUNDING = 256 * float(np.finfo(np.float64).eps)
+
+
+def fit_chain(
+    references: Sequence[Floats], removed: Sequence[int], n_labels: int, input: InputKind
+) -> tuple[Float64s, Float64s]:
+    """Fit the retirement of some columns in order, given each one's reference rows.
+
+    Returns
+    -------
+    means, shares : arrays of shape (k, n_labels)
+        The statistics of each retired label, 0 for the labels retired before it.
+    """
+    k = len(removed)
+    columns = np.asarray(removed, dtype=np.intp)
+    order = np.concatenate([columns, np.delete(np.arange(n_labels), columns)])
+    ordered = np.arange(n_labels)
+    means, shares = np.zeros((2, k, n_labels))
+    pulls, given, numbers = *np.zeros((2, k, n_labels)), np.zeros((4, k))
+    for step, rows in enumerate(references):
+        # The rows of a later label first pass through the steps already fitted.
+        fitted = Recipe(ordered, pulls[:step], given[:step], numbers[:, :step].copy(), ordered[step:])
+        rows = rows.take(order, axis=1).astype(np.float64)
+        advanced = filter_rows(fitted, rows, input).rows
+        mean, share = label_statistics(np.asarray(advanced, dtype=np.float64), 0)
+        means[step, order[step:]], shares[step, order[step:]] = mean, share
+        numbers[:, step], pull = step_numbers(mean, share, 0)
+        pulls[step, step + 1 :] = pull * mean[1:]
+        given[step, step:] = share / numbers[3, step]
+    return means, shares
+
+
+def projector_row(mean: Float64s, column: int) -> Float64s:
+    """Row `column` of ``I - c c'/|c|^2``, its diagonal entry without a subtraction."""
+    square = mean @ mean
+    row = -mean[column] / square * mean
+    others = mean.copy()
+    others[column] = 0.0
+    row[column] = others @ others / square
+    return np.asarray(row, dtype=np.float64)
+
+
+def away_from(mean: Float64s, rows: Float64s, column: int) -> Float64s:
+    """How far each entry of rows is from that of a multiple of the mean, ``|P y|``.
+
+    The label's own entry is not subtracted from a number that is close to it.
+    """
+    others = mean.copy()
+    others[column] = 0.0
+    square = mean @ mean
+    along: Float64s = np.vecdot(rows, others)
+    part = (along + rows[:, column] * mean[column]) / square
+    away: Float64s = np.abs(rows - part[:, None] * mean)
+    away[:, column] = np.abs(rows[:, column] * (others @ others) - mean[column] * along) / square
+    return away
+
+
+def label_statistics(rows: Float64s, column: int) -> tuple[Float64s, Float64s]:
+    """Mean and share of a label's reference rows, `column` being the label's own."""
+    mean = np.ascontiguousarray(rows.T).mean(axis=1)  # contiguous: summed pairwise
+    away = away_from(mean, rows, column)
+    length = away.sum(axis=1)
+    informative = length > ROUNDING
+    others = np.arange(len(mean)) != column
+    share = np.zeros(len(mean))
+    if informative.any():
+        share = (away[informative] / length[informative, None]).mean(axis=0)
+        share[column] = 0.0
+    for fallback in (mean, np.ones(len(mean))):
+        if share.sum() <= NOTHING:
+            share = np.where(others, fallback, 0.0)
+            share /= share.sum() or 1.0
+    return mean, share
