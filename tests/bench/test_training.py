@@ -29,13 +29,13 @@ def coloured(n=60):
     labels = torch.arange(n) % 3
     images = torch.randint(0, 100, (n, 3, 8, 8), generator=generator(0), dtype=torch.uint8)
     images[torch.arange(n), labels] += 120
-    return Images.of(images, labels, CPU)
+    return Images.from_tensors(images, labels, CPU)
 
 
 def numbered(side=8):
     """One image whose pixel values are their positions."""
     at = torch.arange(side * side, dtype=torch.uint8).view(1, 1, side, side)
-    return Images.of(at.expand(1, 3, side, side), torch.zeros(1, dtype=torch.int64), CPU)
+    return Images.from_tensors(at.expand(1, 3, side, side), torch.zeros(1, dtype=torch.int64), CPU)
 
 
 def test_inputs_are_normalised_and_channels_last():

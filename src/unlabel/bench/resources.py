@@ -131,8 +131,8 @@ class Resources:
         except UnlabelError as error:  # cached: a missing set is not looked for again
             return error
         return (
-            Images.of(loaded.train_images, loaded.train_labels, self.device),
-            Images.of(loaded.test_images, loaded.test_labels, self.device),
+            Images.from_tensors(loaded.train_images, loaded.train_labels, self.device),
+            Images.from_tensors(loaded.test_images, loaded.test_labels, self.device),
             len(loaded.classes),
         )
 

@@ -37,7 +37,7 @@ class Images:
     labels: Tensor  # int64
 
     @classmethod
-    def of(cls, images: Tensor, labels: Tensor, device: torch.device) -> Images:
+    def from_tensors(cls, images: Tensor, labels: Tensor, device: torch.device) -> Images:
         """Move images of shape (rows, 3, height, width) to a device."""
         return cls(images.to(device).permute(0, 2, 3, 1).contiguous(), labels.to(device))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +19,7 @@ SIDE = 64
 # One image in this many is held out if test and train have different identities.
 HELD_OUT = 5
 
-Files = list[tuple[Path, int]]
+LabelledFiles = list[tuple[Path, int]]
 
 
 def load_identities(folder: Path, progress: Progress) -> ImageSet:
@@ -30,16 +29,15 @@ def load_identities(folder: Path, progress: Progress) -> ImageSet:
     an identity in train is held out.
     """
     train, test = _identities(folder / "train"), _identities(folder / "test")
-    shared = [name for name in train if name in set(test)]
+    shared = sorted({*train} & {*test})
     names = _drawn(shared or train, folder)
-    if shared:
-        train_files = _files(folder / "train", names)
-        test_files = _files(folder / "test", names)
-    else:
-        train_files, test_files = [], []
-        for label, name in enumerate(names):
-            for i, (file, _) in enumerate(_files(folder / "train", [name])):
-                (train_files if i % HELD_OUT else test_files).append((file, label))
+    train_files: LabelledFiles = []
+    test_files: LabelledFiles = []
+    for label, name in enumerate(names):
+        files = _files(folder / "train" / name)
+        held_out = _files(folder / "test" / name) if shared else files[::HELD_OUT]
+        train_files += [(file, label) for file in files if file not in held_out]
+        test_files += [(file, label) for file in held_out]
     images = _decoded([file for file, _ in (*train_files, *test_files)], progress)
     return ImageSet(
         "faces",
@@ -73,14 +71,11 @@ def _drawn(names: list[str], folder: Path) -> tuple[str, ...]:
     return tuple(names[i] for i in np.sort(drawn))
 
 
-def _files(folder: Path, names: Sequence[str]) -> Files:
-    result: Files = []
-    for label, name in enumerate(names):
-        files = sorted((folder / name).glob("*.jpg"))
-        if not files:
-            raise UnlabelError(f"{folder / name} has no .jpg images: add some, or remove it.")
-        result += [(file, label) for file in files]
-    return result
+def _files(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.jpg"))
+    if not files:
+        raise UnlabelError(f"{folder} has no .jpg images: add some, or remove it.")
+    return files
 
 
 def _decoded(files: list[Path], progress: Progress) -> npt.NDArray[np.uint8]:

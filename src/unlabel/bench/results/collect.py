@@ -20,6 +20,7 @@ from unlabel.bench.task import Floats, Outcome, Task
 from unlabel.errors import UnlabelError
 
 LIBRARIES = ("torch", "torchvision", "numpy", "unlabel")
+NEW_FACTS: Facts = {key: {} for key in ("config", "failed", "full_precision", "made", "seconds")}
 
 
 def store_outcome(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> None:
@@ -29,23 +30,25 @@ def store_outcome(out: Path, cell: Cell, method: str, outcome: Outcome, task: Ta
             raise UnlabelError(f"The logits of {name} are not finite: its training diverged.")
     labels: Array = task.test_images.labels.cpu().numpy()
     judged = judged_rows(labels, task.study.judged_per_label)
-    before = read_result(out, cell) or Result(cell, {"failed": {}})
+    before = read_result(out, cell) or Result(cell, NEW_FACTS)
     arrays = {name: rounded(logits[judged]) for name, logits in outcome.logits.items()}
     arrays |= outcome.matrices
     if method == "base":
         arrays["labels"] = labels[judged].astype(np.uint8)
     done = {*before.facts.get("methods", ()), method}
     part = "training" if method in ("base", "retrain") else method
+    made = {"hardware": hardware(task.device), "versions": _versions()}
+    values = {
+        name: full_precision(rows, labels, task) for name, rows in outcome.confidences.items()
+    }
     facts = before.facts | {
         "classes": task.classes,
         "methods": [name for name in ("base", *METHODS) if name in done],
-        "config": before.facts.get("config", {}) | {part: outcome.config},
-        "seconds": before.facts.get("seconds", {}) | {method: outcome.seconds},
+        "config": before.facts["config"] | {part: outcome.config},
+        "seconds": before.facts["seconds"] | {method: outcome.seconds},
         "rows": {"test": len(labels), "judged": len(judged)},
-        "full_precision": before.facts.get("full_precision", {})
-        | {name: full_precision(rows, labels, task) for name, rows in outcome.confidences.items()},
-        "made": before.facts.get("made", {})
-        | {method: {"hardware": hardware(task.device), "versions": _versions()}},
+        "full_precision": before.facts["full_precision"] | values,
+        "made": before.facts["made"] | {method: made},
         "failed": {name: why for name, why in before.facts["failed"].items() if name != method},
     }
     if outcome.condition is not None:

@@ -107,13 +107,8 @@ def _training(set: str, facts: Facts) -> list[str]:
     if not recipe:
         return []
     side = f" at {recipe['side']} pixels" if recipe.get("side") else ""
-    ours, theirs = (
-        f"{STARTS[start]}{at} for {epochs} epochs"
-        for start, at, epochs in (
-            (recipe["start"], side, recipe["epochs"]),
-            (paper[0], "", paper[1]),
-        )
-    )
+    ours = f"{STARTS[recipe['start']]}{side} for {recipe['epochs']} epochs"
+    theirs = f"{STARTS[paper[0]]} for {paper[1]} epochs"
     if ours == theirs:
         return [f"Both are {ours}."]
     return [f"Ours is {ours}, the paper's {theirs}."]

@@ -13,22 +13,9 @@ from unlabel.bench.tables import captions
 from unlabel.bench.tables.aggregate import Gathered, gather
 from unlabel.bench.tables.html import render
 from unlabel.bench.tables.layout import KINDS, Entry, Section, Table, build_sections, legend
-from unlabel.bench.tables.published import paper_values
+from unlabel.bench.tables.published import Key, paper_values
 
-COLUMNS = (
-    "table",
-    "set",
-    "architecture",
-    "method",
-    "component",
-    "metric",
-    "forget",
-    "ours_mean",
-    "ours_low",
-    "ours_high",
-    "seeds",
-    "paper",
-)
+COLUMNS = ("table", *Key._fields, "ours_mean", "ours_low", "ours_high", "seeds", "paper")
 
 
 def write_tables(results: Path, out: Path) -> str:
