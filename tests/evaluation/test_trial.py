@@ -171,7 +171,7 @@ def test_a_literal_filter_and_rows_of_removed_labels_alone_are_refused():
     with pytest.raises(UnlabelError, match="literal"):
         try_filter(literal, rows, labels)
     fitted = LabelRemover([2]).fit(rows, labels).filter_
-    with pytest.raises(UnlabelError, match="no rows of labels that remain"):
+    with pytest.raises(UnlabelError, match="no rows of retained labels"):
         summarise(try_filter(fitted, rows[labels == 2], labels[labels == 2]))
 
 
