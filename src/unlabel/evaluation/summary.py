@@ -160,32 +160,27 @@ class _Judge:
 
     def details(self, output: Floats) -> Summary:
         """Describe what one filter does to labels and to single rows."""
-        mass = metrics.removed_mass(self.base, self.every, self.removed)
-        changed = self.changed(output)
+        trial, changed = self.trial, self.changed(output)
         kinds = {kind: changed & rows for kind, rows in self.kinds.items()}
+        n_rows = np.bincount(self.truth, minlength=len(self.every))
         before = metrics.label_accuracy(self.base, self.truth, self.every)
         after = metrics.label_accuracy(output, self.truth, self.retained, self.every)
         after[self.removed] = np.nan
-        n_rows = np.bincount(self.truth, minlength=len(self.every))
         mixtures = metrics.destination_matrix(output, self.truth, self.retained, self.removed)
         return {
-            "moved_mass": self.by_kind(mass),
+            "moved_mass": self.by_kind(metrics.removed_mass(self.base, self.every, self.removed)),
             "changed_rows": {kind: rows.sum() for kind, rows in kinds.items()},
             "by_label": [
-                {"label": label, "rows": rows, "before": one, "after": other}
-                for label, rows, one, other in zip(
-                    self.trial.classes, n_rows, before, after, strict=True
-                )
+                {"label": label, "rows": n_rows[i], "before": before[i], "after": after[i]}
+                for i, label in enumerate(trial.classes)
             ],
             "destinations": [
-                {"label": label, "rows": rows, "to": self._largest(mixture)}
-                for label, rows, mixture in zip(
-                    self.trial.removed, n_rows[self.removed], mixtures, strict=True
+                {"label": label, "rows": n_rows[column], "to": self._largest(mixture)}
+                for label, column, mixture in zip(
+                    trial.removed, self.removed, mixtures, strict=True
                 )
             ],
-            "most_changed": {
-                kind: self._most_changed(output, rows) for kind, rows in kinds.items()
-            },
+            "most_changed": {k: self._most_changed(output, rows) for k, rows in kinds.items()},
         }
 
     def _largest(self, mixture: Float64s) -> list[Summary]:

@@ -21,7 +21,6 @@ class Metric(NamedTuple):
     path: Path
     badness: Callable[[float], float] | None = None
     write: Callable[[float | None], str] = score
-    over: Path | None = None
 
 
 class Cell(NamedTuple):
@@ -55,16 +54,19 @@ def from_chance(value: float) -> float:
     return abs(value - 0.5)
 
 
-def _to_retrained(measure: str, kind: str, hint: str) -> Metric:
-    name, path = f"{measure.upper()}, {INPUTS[kind]}", (measure, kind)
-    return Metric(name, hint, ("to_retrained", *path), low, over=("over_floor", *path))
+def _by_kind(name: str, path: Path, retained: str, removed: str, **options: Any) -> list[Metric]:
+    """Define a metric on both kinds of inputs, each with its own hint."""
+    return [
+        Metric(f"{name}, {INPUTS['retained']}", retained, (*path, "retained"), **options),
+        Metric(f"{name}, {INPUTS['removed']}", removed, (*path, "removed"), **options),
+    ]
 
 
 TOPICS: dict[str, list[Metric]] = {
     "Predictions": [
         Metric(
             "Accuracy on retained labels (A_R)",
-            "Share of each label's inputs predicted as that label, averaged. Higher is better.",
+            "Share of inputs predicted as their own label, mean over labels. Higher is better.",
             ("accuracy", "retained"),
             high,
         ),
@@ -74,17 +76,12 @@ TOPICS: dict[str, list[Metric]] = {
             ("accuracy", "removed"),
             low,
         ),
-        Metric(
-            f"Changed, {INPUTS['retained']}",
+        *_by_kind(
+            "Changed",
+            ("changed",),
             "Share of inputs whose top label is not the base model's. Less is less to explain, "
             "not better as such.",
-            ("changed", "retained"),
-            write=percent,
-        ),
-        Metric(
-            f"Changed, {INPUTS['removed']}",
             "Those that do not change had already been taken for a retained label.",
-            ("changed", "removed"),
             write=percent,
         ),
     ],
@@ -117,34 +114,28 @@ TOPICS: dict[str, list[Metric]] = {
             low,
         ),
     ],
-    "Distance to the base model": [
-        Metric(
-            f"KL, {INPUTS['retained']}",
-            "KL(output ‖ base model), in nats: how far the outputs moved.",
-            ("kl_to_base", "retained"),
-        ),
-        Metric(
-            f"KL, {INPUTS['removed']}",
-            "Large by nature: the label that the base model was sure of is gone.",
-            ("kl_to_base", "removed"),
-        ),
-    ],
+    "Distance to the base model": _by_kind(
+        "KL",
+        ("kl_to_base",),
+        "KL(output ‖ base model), in nats: how far the outputs moved.",
+        "Large by nature: the label that the base model was sure of is gone.",
+    ),
     "Distance to the retrained model": [
-        _to_retrained(
-            "kl",
-            "retained",
+        *_by_kind(
+            "KL",
+            ("to_retrained", "kl"),
             "KL(output ‖ retrained), in nats. Lower is closer. Below it, the ratio to the seed "
             "floor: 1\N{MULTIPLICATION SIGN} is as close as retraining with another seed.",
+            "A retrained model never saw these labels and can only guess.",
+            badness=low,
         ),
-        _to_retrained(
-            "kl", "removed", "A retrained model never saw these labels and can only guess."
-        ),
-        _to_retrained(
-            "js",
-            "retained",
+        *_by_kind(
+            "JS",
+            ("to_retrained", "js"),
             "Jensen-Shannon divergence, in nats: symmetric, from 0 to .6931. Lower is closer.",
+            "As above, by the symmetric measure.",
+            badness=low,
         ),
-        _to_retrained("js", "removed", "As above, by the symmetric measure."),
     ],
     "What the outputs give away": [
         Metric(
@@ -174,11 +165,11 @@ def compare(figures: Sequence[Summary]) -> Comparison:
 
 
 def _cells(metric: Metric, entries: Sequence[Summary]) -> list[Cell]:
-    best = best_outputs(metric, entries)
+    best, (key, *rest) = best_outputs(metric, entries), metric.path
     return [
         Cell(
             text=metric.write(value_at(entry, metric.path)),
-            over=value_at(entry, metric.over) if metric.over else None,
+            over=value_at(entry, ("over_floor", *rest)) if key == "to_retrained" else None,
             best=entry["output"] in best,
             start=not entry["output"].endswith(CALIBRATED),
         )

@@ -24,9 +24,8 @@ class Facts(NamedTuple):
     shown: Summary
     calibrated: Summary | None
     retrained: Summary | None
-    retrained_calibrated: Summary | None
     again: Summary | None
-    again_calibrated: Summary | None
+    rival_calibrated: Summary | None
     named: bool
     n_labels: int
     mostly_to: list[Label]
@@ -70,9 +69,8 @@ def gather(summary: Summary) -> Facts:
         shown=outputs[shown],
         calibrated=outputs.get(shown + CALIBRATED),
         retrained=outputs.get(RETRAINED),
-        retrained_calibrated=outputs.get(RETRAINED + CALIBRATED),
         again=outputs.get(AGAIN),
-        again_calibrated=outputs.get(AGAIN + CALIBRATED),
+        rival_calibrated=outputs.get(AGAIN + CALIBRATED) or outputs.get(RETRAINED + CALIBRATED),
         named=len(removed) <= MOST_NAMED and sum(len(name(x)) for x in removed) <= LONGEST_TITLE,
         n_labels=len(removed) + len(summary["labels"]["retained"]),
         mostly_to=_mostly_to(summary),
