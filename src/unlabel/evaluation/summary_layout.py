@@ -40,10 +40,6 @@ def _number(description: str, low: float, high: float, *types: type) -> Value:
     return Value(description, lambda value: type(value) in types and low <= value <= high)
 
 
-def _constant(constant: Any, description: str) -> Value:
-    return Value(description, lambda value: type(value) is type(constant) and value == constant)
-
-
 METHODS = (*NAMES.values(), RETRAINED, AGAIN)
 OUTPUTS = {BASE, *METHODS, *(name + CALIBRATED for name in METHODS)}
 
@@ -68,8 +64,8 @@ def _kinds(layout: Any) -> dict[str, Any]:
 
 DIVERGENCES = {"kl": _kinds(Maybe(NON_NEGATIVE)), "js": _kinds(Maybe(NON_NEGATIVE))}
 BASE_FIGURES = {
-    "output": _constant(BASE, repr(BASE)),
-    "temperature": _constant(None, "null"),
+    "output": Value(repr(BASE), lambda value: value == BASE),
+    "temperature": Value("null", lambda value: value is None),
     "accuracy": _kinds(Maybe(SHARE)),
     "coverage": _kinds(Maybe(SHARE)),
     "ties": Maybe(SHARE),
@@ -96,7 +92,7 @@ CHANGED_ROW = {
 # A dict has exactly these keys, or any that fit if the key is a Value. A list is of any length.
 # A tuple is a list whose first entry has a layout of its own.
 LAYOUT = {
-    "summary": _constant(SUMMARY, str(SUMMARY)),
+    "summary": Value(str(SUMMARY), lambda value: type(value) is int and value == SUMMARY),
     "unlabel": TEXT,
     "shown": OUTPUT,
     "labels": {"removed": [LABEL], "retained": [LABEL]},
@@ -137,19 +133,15 @@ def _check(value: Any, layout: Any, place: str) -> None:
         fits, description = isinstance(value, list), "a list"
     if not fits:
         raise UnlabelError(f"{place} is {SHORT.repr(value)}, not {description}")
-    for name, part, part_layout in _parts(value, layout, place):
-        _check(part, part_layout, name)
-
-
-def _parts(value: Any, layout: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
-    """Name the parts of a dict or a list, each with its own layout."""
-    if isinstance(layout, Value):
-        return
-    if isinstance(layout, list | tuple):
+    if isinstance(layout, dict):
+        _check_keys(value, layout, place)
+    elif not isinstance(layout, Value):
         first, rest = layout if isinstance(layout, tuple) else (layout[0], layout)
         for number, part in enumerate(value):
-            yield f"{place}[{number}]", part, rest[0] if number else first
-        return
+            _check(part, rest[0] if number else first, f"{place}[{number}]")
+
+
+def _check_keys(value: dict[str, Any], layout: dict[Any, Any], place: str) -> None:
     (key, *_) = layout
     if isinstance(key, Value):
         for name in value:
@@ -158,10 +150,10 @@ def _parts(value: Any, layout: Any, place: str) -> Iterator[tuple[str, Any, Any]
     for name in value:
         if name not in layout:
             raise UnlabelError(f"{place} has an unknown key {SHORT.repr(name)}")
-    for name, part_layout in layout.items():
+    for name, part in layout.items():
         if name not in value:
             raise UnlabelError(f"{place} has no {name!r}")
-        yield f"{place}.{name}", value[name], part_layout
+        _check(value[name], part, f"{place}.{name}")
 
 
 def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:

@@ -28,7 +28,7 @@ class Bar(NamedTuple):
 
     label: Label
     value: float
-    width: float = 0.0
+    width: float
 
 
 class Origin(NamedTuple):
@@ -124,34 +124,25 @@ def destinations(summary: Summary) -> Destinations:
         known.sort(key=lambda entry: -entry["rows"])
     n_retained = len(summary["labels"]["retained"])
 
-    def origin(entry: dict[str, Any]) -> Origin:
+    def origin(entry: dict[str, Any], longest: float = 1.0) -> Origin:
         bars = [
-            Bar(to["label"], to["share"])
+            Bar(to["label"], to["share"], percent(to["share"] / longest))
             for number, to in enumerate(entry["to"])
             if to["share"] >= SMALLEST_SHARE or number < FEWEST_BARS
         ]
         n_others = n_retained - len(bars)
-        others = Bar(n_others, max(1.0 - sum(bar.value for bar in bars), 0.0))
-        return Origin(entry["label"], entry["rows"], bars, others if n_others else None)
+        rest = max(1.0 - sum(bar.value for bar in bars), 0.0)
+        others = Bar(n_others, rest, percent(rest / longest)) if n_others else None
+        return Origin(entry["label"], entry["rows"], bars, others)
 
-    origins = [origin(entry) for entry in known[: MOST_PANELS + MOST_LISTED]]
-    panels, more = origins[:MOST_PANELS], origins[MOST_PANELS:]
-    drawn = [bar for panel in panels for bar in [*panel.bars, panel.others] if bar]
-    longest = max((bar.value for bar in drawn), default=1.0)
-
-    def scaled(bar: Bar) -> Bar:
-        return bar._replace(width=percent(bar.value / longest))
-
+    drawn, listed = known[:MOST_PANELS], known[MOST_PANELS : MOST_PANELS + MOST_LISTED]
+    panels = [origin(entry) for entry in drawn]
+    bars = [bar for panel in panels for bar in [*panel.bars, panel.others] if bar]
+    longest = max((bar.value for bar in bars), default=1.0)
     return Destinations(
-        panels=[
-            panel._replace(
-                bars=[scaled(bar) for bar in panel.bars],
-                others=panel.others and scaled(panel.others),
-            )
-            for panel in panels
-        ],
-        more=more,
-        left_out=len(known) - len(origins),
+        panels=[origin(entry, longest) for entry in drawn],
+        more=[origin(entry) for entry in listed],
+        left_out=len(known) - len(drawn) - len(listed),
         without_rows=len(summary["destinations"]) - len(known),
     )
 
@@ -216,10 +207,7 @@ def reliability(summary: Summary) -> list[Reliability]:
 
 
 def changes(summary: Summary) -> dict[str, list[Bar]]:
-    """Lay out the share of changed predictions by kind of input, without calibrated outputs.
-
-    A temperature changes no prediction.
-    """
+    """Lay out the shares of changed predictions; those of calibrated outputs are the same."""
     outputs = [e for e in summary["figures"][1:] if not e["output"].endswith(CALIBRATED)]
     bars = {}
     for kind in INPUTS:
