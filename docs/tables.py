@@ -12,10 +12,10 @@ import numpy as np
 
 from unlabel import LabelRemover, metrics
 from unlabel._typing import Floats, Label, Method
-from unlabel.cli.summary_table import figure
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import unchanged, without
+from unlabel.report.comparison import value_at
 
 INFINITE = float("inf")
 # Rows of the paper's tables, forget sets 1 to 4.
@@ -126,7 +126,7 @@ def calibration_table() -> Iterator[str]:
     ):
         for i, name in enumerate(JUDGED):
             entries = [next(e for e in s["figures"] if e["output"] == name) for s in sets]
-            cells = " | ".join(_short(figure(entry, path)) for entry in entries)
+            cells = " | ".join(_short(value_at(entry, path)) for entry in entries)
             yield f"| {heading if i == 0 else ''} | {name} | {cells} |"
 
 

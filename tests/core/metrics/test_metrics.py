@@ -298,7 +298,7 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
         (lambda: metrics.on_retained(ROWS, ["dog", "fox"], ["fx"]), "no label 'fx'.* 'fox'"),
         (lambda: metrics.removed_mass(ROWS, ["dog", "fox"], ["cat"]), "no label 'cat'"),
         (lambda: metrics.top_label_changed(ROWS, [0, 1], ROWS[:1], [0, 1]), "2 rows before and 1"),
-        (lambda: metrics.attack_auc(ROWS, np.repeat(ROWS, 5, axis=0)), "2 rows of removed and 10"),
+        (lambda: metrics.attack_auc(ROWS, np.repeat(ROWS, 5, axis=0)), "2 rows of retired and 10"),
         (lambda: metrics.attack_auc(np.ones((9, 1)), ROWS), "give the same labels in the same"),
     ],
 )
