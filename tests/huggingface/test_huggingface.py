@@ -210,7 +210,7 @@ def test_a_segmentation_needs_dim(segformer):
     images = {"pixel_values": torch.rand(1, 3, 40, 40)}
     logits = logits_of(segformer, images)
     assert logits.shape == (1, 10, 10, 10)
-    with pytest.raises(UnlabelError, match=r"the shape \(1, 10, 10, 10\): say which .*dim=1 for"):
+    with pytest.raises(UnlabelError, match=r"the shape \(1, 10, 10, 10\): name the .*dim=1 for"):
         remove_labels(segformer, fitted)(**images)
     filtered = remove_labels(segformer, fitted, dim=1)
     expected = fitted.apply(logits.movedim(1, -1).reshape(100, 10).numpy())

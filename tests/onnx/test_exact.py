@@ -1,6 +1,6 @@
 """Filters in PyTorch and ONNX that a subtraction would cost all digits, against exact numbers."""
 
-# ruff: noqa: E402  (what may be missing is looked for first)
+# ruff: noqa: E402  (optional libraries are looked for first)
 from dataclasses import replace
 from decimal import localcontext
 
