@@ -21,6 +21,6 @@ try:
     retired.apply([[0.5, 0.1, 0.1]])
 except UnlabelError as error:
     said = str(error)
-assert said.startswith("Row 0 is not a row of probabilities"), said
+assert said.startswith("Row 0 is not a probability vector"), said
 assert load_cifar10().base.shape == (10000, 10)
 print("The wheel works.")

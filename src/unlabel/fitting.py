@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from unlabel._labels import as_classes, known_columns, labels_to_remove
 from unlabel._method.chain import fit_chain
 from unlabel._method.literal import fit_literal
 from unlabel._method.split import SPLITS
@@ -23,15 +24,7 @@ from unlabel._typing import (
 )
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
-from unlabel.validation import (
-    as_classes,
-    as_confidences,
-    choice,
-    known_columns,
-    labels_to_remove,
-    refuse_probabilities,
-    true_columns,
-)
+from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns
 
 
 def fit_filter(

@@ -19,12 +19,12 @@ except ModuleNotFoundError as error:
     ) from None
 from torch import Tensor, nn
 
+from unlabel._labels import as_labels, listing
 from unlabel._typing import InputKind
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import FilterModule
 from unlabel.torch.checks import which_dimension
-from unlabel.validation import as_labels, listing
 
 FILTER_FILE = "unlabel.safetensors"
 FILTER_NAME = "label_filter"

@@ -11,6 +11,7 @@ ROOT = Path(unlabel.__file__).parent
 # Each may import itself and those before it.
 LAYERS = [
     ("_typing", "_printing", "errors"),
+    ("_labels",),
     ("validation",),
     ("_method", "_files"),
     ("filter", "fitting"),

@@ -124,7 +124,7 @@ DROPPED = object()
         (("shown",), "base model", "the output that it shows is not among its figures"),
         (("reliability", "OSR"), DROPPED, "its reliability is of other outputs"),
         (("labels", "removed", 0), None, r"labels.removed\[0\] is None, not a text or a finite"),
-        (("labels", "removed", 0), "dog", "The label 'dog' stands twice in labels"),
+        (("labels", "removed", 0), "dog", "The label 'dog' appears twice in labels"),
         (("labels", "removed", 0), "cow", "by_label is of other labels"),
         (("labels", "retained"), [], "no label remains"),
         (("by_label", 0), DROPPED, "by_label is of other labels"),

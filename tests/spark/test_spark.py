@@ -398,17 +398,17 @@ def test_mask_and_no_removal_run_nothing(spark):
 # What goes wrong
 
 
-NO_ROW = "is not a row of probabilities: it"
+NO_ROW = "is not a probability vector:"
 
 
 @needs_pyspark
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ([0.5, np.nan, 0.5], f"{NO_ROW} holds NaN in column 1."),
-        ([0.5, None, 0.5], f"{NO_ROW} holds NaN in column 1."),
-        ([-0.5, 1.0, 0.5], f"{NO_ROW} holds -0.5 in column 0;"),
-        ([0.5, 0.2, 0.2], f"{NO_ROW} sums to 0.9, not 1;"),
+        ([0.5, np.nan, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
+        ([0.5, None, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
+        ([-0.5, 1.0, 0.5], f"{NO_ROW} the label 'cat' is -0.5;"),
+        ([0.5, 0.2, 0.2], f"{NO_ROW} it sums to 0.9;"),
         ([0.5, 0.5], "has 2 entries in column 'c' and there are 3 labels:"),
         (None, "has no list in column 'c' and there are 3 labels:"),
     ],
@@ -500,11 +500,11 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
         face.apply, df, retired, columns=["cat", "dog"]
     )
     for unordered in ({*names}, dict.fromkeys(names), {0: "cat", 1: "dog", 2: "fox"}):
-        assert "the order of labels matters" in refusal(face.apply, df, retired, columns=unordered)
+        assert ": give a list, in order" in refusal(face.apply, df, retired, columns=unordered)
     assert refusal(face.apply, df, retired, columns=["cat", "fox", "dog"]).startswith(
-        "Column 1 of the confidences is 'fox' and the model's label 1 is 'dog'"
+        "The confidences have the column 'fox' where the model has the label 'dog':"
     )
-    assert "Column 0 of the confidences is 'dog'" in refusal(
+    assert "the column 'dog' where the model has the label 'cat':" in refusal(
         face.fit, df, remove=["cat"], columns=["dog", "cat", "fox"], classes=names
     )
     assert "input='scores' is not known" in refusal(face.apply, df, retired, input="scores")

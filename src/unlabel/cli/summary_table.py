@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from unlabel._labels import listing
 from unlabel._printing import printable
 from unlabel.evaluation.summary import Summary
 from unlabel.report.comparison import from_chance, high, low
-from unlabel.validation import listing
 
 # Heading, where the figure is in a summary, and how bad a value of it is.
 COLUMNS: tuple[tuple[str, tuple[str, ...], Callable[[float], float]], ...] = (

@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from unlabel._labels import as_classes, known_columns, no_such_label
 from unlabel._method.split import row_blocks
 from unlabel._typing import Columns, Float64s, Floats
 from unlabel.errors import UnlabelError
@@ -39,7 +40,6 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
-from unlabel.validation import as_classes, known_columns, no_such_label
 
 # Probabilities below this count as this inside a logarithm. Softmax outputs of a network in
 # float32 hardly go lower, so their figures do not depend on it; it is there for entries that

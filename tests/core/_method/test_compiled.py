@@ -93,7 +93,7 @@ def broken(change):
 @pytest.mark.parametrize("change", [np.nan, np.inf, -np.inf, -0.1, 0.7, 1e30])
 def test_the_first_bad_row_is_named_alike(both_ways, change):
     fitted = fit_filter(np.eye(2), [0, 1], remove=[0])
-    with pytest.raises(UnlabelError, match=r"^Row 700003 is not a row of probabilities"):
+    with pytest.raises(UnlabelError, match=r"^Row 700003 is not a probability vector"):
         fitted.apply(broken(change))
 
 
