@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from golden_faces import DTYPES, INPUTS, METHODS, TOLERANCE, golden_case, golden_filter
+from golden_integrations import DTYPES, INPUTS, METHODS, TOLERANCE, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
 

@@ -1,4 +1,4 @@
-"""Where labels meet columns: whatever could pair them wrongly is reordered or refused."""
+"""Pairing labels with columns: anything that could pair them wrongly is reordered or refused."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_a_mapping_of_labels_to_remove_or_keep_is_refused(name, values):
 
 
 def test_a_label2id_is_not_taken_for_classes():
-    # Its order is that of its making: a config that was saved has "10" before "2".
+    # Its order is arbitrary: a saved config has "10" before "2".
     names = [f"LABEL_{number}" for number in range(12)]
     label2id = {name: names.index(name) for name in sorted(names)}
     for classes in (label2id, {name: str(number) for name, number in label2id.items()}):
@@ -154,7 +154,7 @@ def test_outputs_that_are_compared_have_their_columns_in_one_order(frame):
         metrics.kl_divergence(frame(ROWS, NAMES), frame(ROWS, ["dog", "cat", "fox"]))
 
 
-# Arrays that hold more, or less, than NumPy shows
+# Masked arrays and tensors
 
 
 def test_masked_entries_are_not_taken_for_numbers():

@@ -1,4 +1,4 @@
-"""Each mistake gets one UnlabelError sentence that names it and says what to do."""
+"""Each mistake gets one UnlabelError that names it and says what to do."""
 
 import re
 
@@ -149,7 +149,7 @@ def test_logits_may_sum_to_1():
         ([[0.5, 0.5, 0, 0], [1.0]], "not an array of numbers"),
     ],
 )
-def test_what_is_no_table_of_numbers_is_refused(fitted, rows, sentence):
+def test_anything_but_a_table_of_numbers_is_refused(fitted, rows, sentence):
     with pytest.raises(UnlabelError, match=sentence):
         fitted.apply(rows)
     assert re.search(sentence, refused(rows=rows))
@@ -179,7 +179,7 @@ def test_the_byte_order_of_a_table_does_not_matter(fitted, kind):
     assert fitted.apply(rows).dtype.isnative
 
 
-def test_numbers_that_count_the_columns_of_a_data_frame_are_no_labels():
+def test_numbered_columns_of_a_data_frame_are_not_named_after_labels():
     pandas = pytest.importorskip("pandas")
     fitted = fit_filter(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
     assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
@@ -203,7 +203,7 @@ def test_a_number_given_as_a_text_suggests_the_number():
 
 
 def test_a_suggestion_is_found_in_bounded_time():
-    # Comparing texts in full would take hours.
+    # Comparing whole strings would take hours.
     classes = ["ab" * 100_000, "cat", *range(100_000)]
     rows = np.full((1, len(classes)), 1 / len(classes))
     with pytest.raises(UnlabelError, match="the nearest is 'abab"):
@@ -267,7 +267,7 @@ def test_either_remove_or_keep_is_given(arguments):
         (["\ud800", "dog", "fox", "owl"], "holds "),
     ],
 )
-def test_what_is_no_list_of_labels_is_refused(name, value, sentence):
+def test_anything_but_a_list_of_labels_is_refused(name, value, sentence):
     assert re.match(f"{name}.*{sentence}", refused(**{name: value}))
 
 
@@ -360,7 +360,7 @@ def test_the_transformer_says_the_same():
         LabelRemover(remove=["dgo"], classes=NAMES).fit(ROWS, TRUTH)
 
 
-# A filter that is put together by hand
+# A filter made by hand
 
 
 def parts(**changes):

@@ -1,4 +1,4 @@
-"""The quick suite's study in a form that takes seconds."""
+"""A version of the quick suite's study that takes seconds."""
 
 from dataclasses import replace
 

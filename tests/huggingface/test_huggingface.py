@@ -35,7 +35,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from golden_faces import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
+from golden_integrations import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
 from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel.huggingface import FILTER_FILE, remove_labels
 

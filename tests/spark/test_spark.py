@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from golden_faces import (
+from golden_integrations import (
     CLASSES,
     GOLDEN,
     INPUTS,

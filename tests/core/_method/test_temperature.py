@@ -9,7 +9,7 @@ from unlabel.fitting import fit_filter
 
 
 def overconfident(n_rows, sharpness, n=5, seed=0):
-    """Rows that are too sharp by a known factor, and labels drawn from what they should be."""
+    """Make rows too sharp by a known factor, with labels drawn from the right probabilities."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(scale=1.5, size=(n_rows, n))
     truth = np.array([rng.choice(n, p=row) for row in softmax(logits, axis=1)])

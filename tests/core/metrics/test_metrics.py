@@ -18,7 +18,7 @@ OVERS = [None, ["owl", "dog"], REMOVED, ["owl", "cat", "a label without rows"]]
 
 
 def random_rows(draw, n_rows, n_labels, dtype):
-    """Peaked rows, with entries of 0 and with ties."""
+    """Make peaked rows, with zeros and ties."""
     rows = draw.dirichlet(np.full(n_labels, 0.3), n_rows)
     rows[draw.random(rows.shape) < 0.2] = 0.0
     rows[: n_rows // 3, 1] = rows[: n_rows // 3, 0]
@@ -33,7 +33,7 @@ def dtype(request):
 
 @pytest.fixture(params=[1, 7, 20_000], ids=lambda n: f"{n} rows")
 def case(request, dtype):
-    """Confidences over the retained labels, and true labels of which some were removed."""
+    """Make confidences over the retained labels, and true labels of which some are retired."""
     draw = np.random.default_rng(request.param)
     labels = draw.choice(ALL, request.param)
     labels[0] = "owl"
@@ -42,7 +42,7 @@ def case(request, dtype):
 
 @pytest.fixture
 def pair(case):
-    """Outputs of two models on the same inputs."""
+    """Make the outputs of two models on the same inputs."""
     rows, _ = case
     return rows, random_rows(np.random.default_rng(99), *rows.shape, rows.dtype)
 
