@@ -16,13 +16,7 @@ from unlabel._labels import as_classes, as_labels, known_columns, labels_to_remo
 from unlabel._method import compiled
 from unlabel._method.chain import Chain
 from unlabel._method.literal import apply_literal, as_probabilities
-from unlabel._method.split import (
-    SPLITS,
-    mask,
-    removed_mass,
-    row_blocks,
-    split_probabilities,
-)
+from unlabel._method.split import SPLITS, mask, removed_mass, row_blocks, split_probabilities
 from unlabel._method.temperature import COLDEST, HOTTEST, at_temperature
 from unlabel._typing import (
     INPUT_KINDS,
@@ -67,7 +61,7 @@ class OutputFilter:
         The number of reference rows of each retired label.
     method : {"osr", "mask", "literal"}
     input : {"probabilities", "logits"}
-        The kind of rows that `apply` takes. It always returns probabilities.
+        The kind of rows that `apply` takes. It returns probabilities for either kind.
     temperature : float
         The temperature of the result, 1 for a filter that was not calibrated.
 

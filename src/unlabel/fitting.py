@@ -13,15 +13,7 @@ from unlabel._method.chain import fit_chain
 from unlabel._method.literal import fit_literal
 from unlabel._method.split import SPLITS
 from unlabel._method.temperature import fit_temperature
-from unlabel._typing import (
-    INPUT_KINDS,
-    METHODS,
-    Columns,
-    Floats,
-    InputKind,
-    Label,
-    Method,
-)
+from unlabel._typing import INPUT_KINDS, METHODS, Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns

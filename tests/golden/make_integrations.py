@@ -71,7 +71,7 @@ def main():
     for kind, values in rows.items():
         content[kind] = values
         for dtype in ("float16", "float32", "float64"):
-            # What the face is given: the rows as they are in its own type.
+            # The rows that the integration is given, in its own type.
             given = values.astype(dtype).astype(float)
             given = softmax(given) if kind == "logits" else given / given.sum(axis=1, keepdims=True)
             osr = plain.apply(given, steps)
