@@ -51,7 +51,7 @@ def as_classes(values: Iterable[Any], argument: str = "classes") -> tuple[Label,
     ids = range(len(values))
     if set(values) == set(ids):
         return as_labels([values[i] for i in ids], argument)
-    # JSON turns ids into strings. So may the keys of a `label2id` be, whose values are numbers.
+    # JSON turns ids into strings. A `label2id` may have such keys too, but its values are numbers.
     if set(values) == set(map(str, ids)) and all(isinstance(v, str) for v in values.values()):
         return as_labels([values[str(i)] for i in ids], argument)
     raise UnlabelError(

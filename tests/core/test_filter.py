@@ -90,7 +90,7 @@ def test_a_temperature_is_a_number(of_three):
         replace(of_three, temperature="1")
 
 
-def test_what_is_not_a_step_can_be_changed(of_three):
+def test_everything_but_the_steps_can_be_changed(of_three):
     warmer = replace(of_three, temperature=2.0, input="probabilities")
     names = tuple("abcdefghij")
     renamed = replace(warmer, classes_in=names, removed=("a", "e", "h"))

@@ -63,7 +63,7 @@ def test_a_label2id_is_not_taken_for_classes():
         {str(number): name for number, name in reversed(ID2LABEL.items())},
     ],
 )
-def test_an_id2label_says_which_label_stands_where(id2label):
+def test_an_id2label_gives_the_order_of_labels(id2label):
     fitted = LabelRemover(remove=["dog"], classes=id2label, method="mask").fit(ROWS).filter_
     assert fitted.classes_in == tuple(NAMES)
     mass = metrics.removed_mass(ROWS, id2label, ["dog"])

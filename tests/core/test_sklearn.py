@@ -172,7 +172,7 @@ def test_a_filter_refuses_data_frames_in_another_order(confidences, labels, pd):
         fitted.apply(frame[NAMES[::-1]])
 
 
-def test_set_output_gives_a_data_frame_of_the_labels_that_remain(confidences, labels, pd):
+def test_set_output_gives_a_data_frame_of_the_retained_labels(confidences, labels, pd):
     frame = pd.DataFrame(confidences, columns=NAMES, index=np.arange(80) + 500)
     remover = LabelRemover(remove=["dog"]).set_output(transform="pandas").fit(frame, labels)
     result = remover.transform(frame)
