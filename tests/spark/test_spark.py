@@ -431,7 +431,7 @@ def test_probabilities_in_place_of_logits():
     checked = CheckedRows(ListColumn("c", (0, 1, 2), fixed_size=False), "logits", "id")
     for rows in (12, 2):  # small tables have few rows in a partition
         message = refusal(list, checked.of(iter([batch.slice(0, rows)])))
-        assert message.startswith("Partition 0: The rows are probabilities and logits are expect")
+        assert message.startswith("Partition 0: The rows are probabilities, not logits:")
     few = list(checked.of(iter([batch.slice(0, 1)])))  # logits may sum to 1, too
     np.testing.assert_array_equal(few[0][1], ROWS[:1])
 
@@ -659,7 +659,10 @@ def test_command_line_mistakes(spark, files, retired, monkeypatch):
     pa.parquet.write_table(bad, files / "bad.parquet")
     code, _, err = spark_apply(files, "bad.parquet", "kept.parquet")
     assert code == 2
-    assert f"Error: {files / 'bad.parquet'}: Partition 0 (id=0): Row 0 is not a row" in err
+    assert (
+        f"Error: {files / 'bad.parquet'}: Partition 0 (id=0): Row 0 is not a probability vector"
+        in err
+    )
     assert err.count("\n") == 1
     (files / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
     code, _, err = spark_apply(files, "broken.parquet", "kept.parquet")
