@@ -34,7 +34,7 @@ WAYS = ["compiled", "plain"] if compiled.is_available() else ["plain"]
 
 @pytest.fixture(scope="module", params=WAYS)
 def both_ways(request):
-    """Run a module's tests with the compiled loops, where numba is there, and without them."""
+    """Run a module's tests without the compiled loops, and with them if numba is installed."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "plain":
             patch.setattr(compiled, "is_available", lambda: False)
@@ -43,7 +43,7 @@ def both_ways(request):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    from unlabel.bench import training  # the core's tests do without PyTorch
+    from unlabel.bench import training  # the core's tests run without PyTorch
 
     with training.one_thread():
         yield

@@ -16,11 +16,11 @@ with needs_extra("huggingface"):
     import transformers
     from torch import Tensor, nn
 
+from unlabel._labels import as_labels, listing
 from unlabel._typing import InputKind, Label
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import FilterModule
 from unlabel.torch.checks import which_dimension
-from unlabel.validation import as_labels, listing
 
 FILTER_FILE = "unlabel.safetensors"
 FILTER_NAME = "label_filter"

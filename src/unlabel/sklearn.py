@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, Tra
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from unlabel._labels import as_classes, label_array
 from unlabel._typing import Floats, InputKind, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.validation import as_classes, check_columns, column_names, label_array, readable
+from unlabel.validation import check_columns, column_names, readable
 
 FLOATS = [np.float64, np.float32, np.float16]
 

@@ -128,7 +128,7 @@ DROPPED = object()
         (("shown",), "base model", "summary.shown is not in summary.figures"),
         (("reliability", "OSR"), DROPPED, "summary.reliability is of other outputs"),
         (("labels", "removed", 0), None, r"labels.removed\[0\] is None, not a text or a finite"),
-        (("labels", "removed", 0), "dog", "The label 'dog' stands twice in labels"),
+        (("labels", "removed", 0), "dog", "The label 'dog' appears twice in labels"),
         (("labels", "removed", 0), "cow", "summary.by_label is of other labels"),
         (("labels", "retained"), [], "summary.labels retains no label"),
         (("by_label", 0), DROPPED, "summary.by_label is of other labels"),

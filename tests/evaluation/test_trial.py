@@ -180,11 +180,11 @@ def test_probabilities_are_not_taken_for_logits():
     labels = np.tile([0, 1, 2], 20)
     logits, kept = np.log(rows), rows[:, :2] / rows[:, :2].sum(axis=1, keepdims=True)
     fitted = LabelRemover([2], input="logits").fit(logits, labels).filter_
-    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+    with pytest.raises(UnlabelError, match="are probabilities, not logits"):
         try_filter(fitted, rows, labels)
-    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+    with pytest.raises(UnlabelError, match="are probabilities, not logits"):
         try_filter(fitted, logits, labels, retrained=[kept])
-    with pytest.raises(UnlabelError, match="are probabilities and logits are expected"):
+    with pytest.raises(UnlabelError, match="are probabilities, not logits"):
         try_labels(logits, labels, classes=[0, 1, 2], remove=[2], retrained=[kept], input="logits")
     try_filter(fitted, logits, labels, retrained=[np.log(kept)])
 
@@ -333,7 +333,7 @@ def test_evaluate_refuses_probabilities_for_a_filter_of_logits(logits):
             "evaluate", logits / base, *of_filter, "--retrained", logits / retrained
         )
         assert code == 2
-        assert "-probabilities.npz: The rows are probabilities and logits are expected" in error
+        assert "-probabilities.npz: The rows are probabilities, not logits" in error
         assert "--input probabilities" in error
     # Without a filter the option alone says what the tables are.
     options = ("--remove", "dog", "--input", "logits", "--retrained", logits / wrong[1])
@@ -363,7 +363,7 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
         np.testing.assert_allclose(of["p"], p["p"], atol=1e-12)
     code, _, error = unlabel(*apply, "--force")  # the filter was fitted on logits
     assert code == 2
-    assert "The rows are probabilities and logits are expected" in error
+    assert "The rows are probabilities, not logits" in error
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from golden_faces import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
+from golden_integrations import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
 from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel.huggingface import FILTER_FILE, remove_labels
 
@@ -245,7 +245,7 @@ def test_a_config_that_contradicts_itself_is_refused(bert):
     with pytest.raises(UnlabelError, match=r"keys of .*id2label are 1, 2, .* them from 0 to n-1"):
         remove_labels(bert, fitted)
     bert.config.id2label = names | {4: "cat"}
-    with pytest.raises(UnlabelError, match=r"'cat' stands twice in config\.id2label"):
+    with pytest.raises(UnlabelError, match=r"'cat' appears twice in config\.id2label"):
         remove_labels(bert, numbered)
 
 

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from commands import unlabel
-from golden_faces import (
+from golden_integrations import (
     DTYPES,
     INPUTS,
     METHODS,

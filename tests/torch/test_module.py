@@ -12,7 +12,7 @@ from scipy.special import log_softmax, softmax
 
 torch = pytest.importorskip("torch")
 
-from golden_faces import (
+from golden_integrations import (
     DTYPES,
     GOLDEN,
     INPUTS,

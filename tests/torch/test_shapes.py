@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from golden_faces import INPUTS, golden_case, golden_filter
+from golden_integrations import INPUTS, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.torch import FilteredModel, FilterModule, fused, remove_labels
 

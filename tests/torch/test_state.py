@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file, save_file
 
-from golden_faces import CLASSES, GOLDEN, golden_filter
+from golden_integrations import CLASSES, GOLDEN, golden_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.torch import FilterModule, remove_labels
 

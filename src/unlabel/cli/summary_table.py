@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from unlabel._labels import listing
 from unlabel._printing import printable
 from unlabel.evaluation.summary import Summary
 from unlabel.report.comparison import METRICS, best_outputs, competing_values, value_at
-from unlabel.validation import listing
 
 # The metrics that are shown, by their paths in a summary, with their headings.
 COLUMNS = {

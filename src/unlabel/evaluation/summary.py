@@ -18,11 +18,12 @@ import numpy.typing as npt
 from unlabel import metrics
 from unlabel._files.atomic import cannot_read, require_file, whole_file
 from unlabel._files.filter_file import no_constant
+from unlabel._labels import known_columns
 from unlabel._typing import Float64s, Floats
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary_layout import SUMMARY, check_summary
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, Trial
-from unlabel.validation import known_columns, true_columns
+from unlabel.validation import true_columns
 
 Summary = dict[str, Any]
 Progress = Callable[[float], None]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from reprlib import Repr
 from typing import Any, NamedTuple
 
+from unlabel._labels import SURROGATES, as_labels
 from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.trial import AGAIN, BASE, CALIBRATED, NAMES, RETRAINED
-from unlabel.validation import SURROGATES, as_labels
 
 SUMMARY = 1  # the number of this layout
 MOST_ROWS = 1 << 53

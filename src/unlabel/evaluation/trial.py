@@ -10,20 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unlabel._labels import as_classes, columns_of, known_columns, label_key, labels_to_remove
 from unlabel._typing import Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import calibrated, fit_filter
-from unlabel.validation import (
-    as_classes,
-    as_confidences,
-    columns_of,
-    known_columns,
-    label_key,
-    labels_to_remove,
-    refuse_probabilities,
-    true_columns,
-)
+from unlabel.validation import as_confidences, refuse_probabilities, true_columns
 
 NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
 BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again", ", calibrated"

@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from unlabel._labels import as_classes, known_columns, no_such_label
 from unlabel._method.split import row_blocks
 from unlabel._typing import Columns, Float64s, Floats
 from unlabel.errors import UnlabelError
@@ -38,7 +39,6 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
-from unlabel.validation import as_classes, known_columns, no_such_label
 
 # The least that a probability counts as inside a logarithm. Softmax outputs in float32 hardly go
 # lower; an entry that was rounded to 0, as in float16, costs up to -log(EPSILON) = 28.

@@ -11,19 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unlabel._labels import as_classes, as_labels, known_columns, no_such_label
 from unlabel._method.split import row_blocks
 from unlabel._typing import Columns, Float64s, Floats, InputKind, Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import (
-    as_classes,
-    as_confidences,
-    as_labels,
-    check_columns,
-    column_names,
-    distinct_labels,
-    known_columns,
-    no_such_label,
-)
+from unlabel.validation import as_confidences, check_columns, column_names, distinct_labels
 
 Labels = Iterable[Any]
 

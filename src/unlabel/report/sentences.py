@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.trial import AGAIN, CALIBRATED, NAMES, RETRAINED
 from unlabel.report.comparison import INPUTS, value_at
 from unlabel.report.formatting import name
-from unlabel.validation import label_key
 
 MOST_NAMED = 8
 LONGEST_TITLE = 90

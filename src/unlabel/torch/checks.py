@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unlabel._labels import listing
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import listing
 
 
 def check_confidences(confidences: Tensor, n_labels: int, dim: int | None) -> None:
