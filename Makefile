@@ -1,7 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# pip reads the constraints, so every machine installs the same versions.
+# The constraints give every machine the same versions.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
 
 FUZZ_TARGETS := filters csv npy npz parquet summaries
@@ -15,15 +15,15 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# The core alone, with nothing installed but what it runs on.
+# The core alone, with only its own dependencies installed.
 test-core: .venv-core/.core
 	.venv-core/bin/python -m pytest tests/core
 
-# The same on the lowest versions that are allowed.
+# The same on the lowest versions allowed.
 test-lowest: .venv-lowest/.core
 	.venv-lowest/bin/python -m pytest -q tests/core
 
-# What is shipped, installed into an environment with nothing else, and used.
+# Build the wheel, install it into an environment with nothing else, and use it.
 test-wheel:
 	rm -rf .venv-wheel dist
 	$(PYTHON) -m venv .venv-wheel
@@ -31,7 +31,7 @@ test-wheel:
 	.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt dist/*.whl
 	cd .venv-wheel && bin/python ../.ci/smoke.py
 
-# Every target for its time; what fails is left in fuzz-failures/, and the others still run.
+# Run every target for SECONDS_EACH; a failing input is left in fuzz-failures/, and the others still run.
 fuzz: $(VENV)/.fuzz
 	@failed=0; for target in $(FUZZ_TARGETS); do \
 		echo "Fuzzing $$target ..."; \
@@ -47,7 +47,7 @@ check: $(VENV)/.check
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W -q docs docs/_build
 
-# Every method on a small set: two minutes. The paper's own experiments need a GPU.
+# Every method on a small dataset: two minutes. The paper's own experiments need a GPU.
 bench: $(VENV)/.bench
 	$(BIN)/unlabel bench run --suite quick --out results
 	$(BIN)/unlabel bench tables results
@@ -60,7 +60,7 @@ bench-tables: $(VENV)/.demo
 clean:
 	rm -rf $(VENV) .venv-core .venv-lowest .venv-wheel dist demo results fuzz-failures docs/_build
 
-# A stamp a purpose: what is installed already is not installed again.
+# One stamp file per purpose, so that nothing is installed twice.
 $(VENV)/.demo: EXTRA := cli
 $(VENV)/.test: EXTRA := test
 $(VENV)/.fuzz: EXTRA := fuzz
@@ -75,7 +75,7 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.
 		--constraint constraints.txt pillow torchvision)
 	@touch $@
 
-# Without its dependencies: they would bring another build of torch.
+# torchvision without its dependencies, which would bring another build of torch.
 $(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
 
 .venv-core/.core: CONSTRAINTS := constraints.txt

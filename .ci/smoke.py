@@ -1,4 +1,4 @@
-"""Use what a wheel installs, with nothing else there: run by `make test-wheel`."""
+"""Use an installed wheel in an otherwise empty environment; run by `make test-wheel`."""
 
 import sys
 from pathlib import Path
@@ -16,11 +16,11 @@ with TemporaryDirectory() as folder:
     retired = OutputFilter.load(Path(folder, "retired.safetensors"))
 assert retired.classes == ("dog", "fox")
 assert (retired.apply(rows) == remover.transform(rows)).all()
-said = ""
+message = ""
 try:
     retired.apply([[0.5, 0.1, 0.1]])
 except UnlabelError as error:
-    said = str(error)
-assert said.startswith("Row 0 is not a row of probabilities"), said
+    message = str(error)
+assert message.startswith("Row 0 is not a probability vector"), message
 assert load_cifar10().base.shape == (10000, 10)
 print("The wheel works.")

@@ -1,4 +1,4 @@
-"""What compiling costs: the loops of the extra `fast`, and `torch.compile` on a filter.
+"""The cost of compiling: the loops of the extra `fast`, and `torch.compile` on a filter.
 
 python benchmarks/first_use.py
 """
@@ -27,11 +27,11 @@ import time
 import numpy as np
 from unlabel.fitting import fit_filter
 rows = np.full((100, 10), 0.1, dtype=np.float32)
-begun = time.perf_counter()
+start = time.perf_counter()
 fitted = fit_filter(rows, np.arange(100) % 10, remove=[0])
 fit = time.perf_counter()
 fitted.apply(rows)
-print(f"first fit {fit - begun:.1f} s, first apply {time.perf_counter() - fit:.1f} s")
+print(f"first fit {fit - start:.1f} s, first apply {time.perf_counter() - fit:.1f} s")
 """
 
 
@@ -47,14 +47,14 @@ def compiled(kind: str, fitted: OutputFilter, rows: torch.Tensor) -> None:
     torch._dynamo.reset()
     module = FilterModule(fitted)
     faster = torch.compile(module, fullgraph=True)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     faster(rows)
-    seconds = time.perf_counter() - begun
-    ways: dict[str, Callable[[], object]] = {
+    seconds = time.perf_counter() - start
+    variants: dict[str, Callable[[], object]] = {
         "eager": lambda: module(rows),
         "compiled": lambda: faster(rows),
     }
-    best = {name: 1000 * min(times) for name, times in timed(ways, 30).items()}
+    best = {name: 1000 * min(times) for name, times in timed(variants, 30).items()}
     print(
         f"{kind}: eager {best['eager']:.1f} ms, compiled {best['compiled']:.1f} ms, compiling "
         f"{seconds:.0f} s",
@@ -72,6 +72,6 @@ if __name__ == "__main__":
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         for k in (3, 10, 60):
             fitted = fit_filter(rows, truth, remove=range(k))
-            compiled(f"{k} labels removed", fitted, torch.tensor(rows))
+            compiled(f"{k} labels retired", fitted, torch.tensor(rows))
         mask = fit_filter(rows, truth, remove=range(60), method="mask")
         compiled("60 labels masked", mask, torch.tensor(rows))

@@ -1,4 +1,4 @@
-"""How the filter's time grows with the rows, the labels and the removed labels."""
+"""Growth of the filter's time with the rows, the labels and the retired labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import literal_procedure
 from unlabel.fitting import fit_filter
 from workload import confidences
 
-# Rows, labels and removed labels; one of them grows.
+# Rows, labels and retired labels, one of which grows.
 SERIES = {
     "rows N (n=100, k=10)": [(n_rows, 100, 10) for n_rows in (2**10, 2**12, 2**14, 2**16, 2**18)],
     "labels n (N=2000, k=10)": [(2000, n, 10) for n in (32, 128, 512, 2048, 8192)],
@@ -27,7 +27,7 @@ LITERAL_LABELS = (32, 128, 512)
 def reference_rows(
     rng: np.random.Generator, labels: int, removed: int, each: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Confidences whose true labels are the removed ones, as many of each."""
+    """Draw confidences whose true labels are the retired ones, equally many of each."""
     rows, truth = confidences(rng, removed * each, labels)
     wanted, at = np.repeat(np.arange(removed), each), np.arange(len(rows))
     rows[at, truth], rows[at, wanted] = rows[at, wanted], rows[at, truth]
@@ -44,10 +44,10 @@ def best(work: Callable[[], object], repeats: int) -> float:
 
 
 def measure_growth(rng: np.random.Generator, repeats: int, shrink: int) -> list[dict[str, Any]]:
-    """Times over the first of each series, and the exponent between its last two."""
+    """Measure each series relative to its first size, and the exponent between its last two."""
     found: list[dict[str, Any]] = []
-    for of, points in SERIES.items():
-        axis = "Nnk".index(of.split()[1])
+    for name, points in SERIES.items():
+        axis = "Nnk".index(name.split()[1])
         seconds: dict[str, list[tuple[int, float]]] = {"apply": [], "fit": [], "literal fit": []}
         for n_rows, n, k in points:
             each = max(2, n_rows // shrink // k)
@@ -67,7 +67,7 @@ def measure_growth(rng: np.random.Generator, repeats: int, shrink: int) -> list[
                 sizes, times = np.array(measured).T
                 exponent = np.log(times[-1] / times[-2]) / np.log(sizes[-1] / sizes[-2])
                 growth = {"sizes": sizes.tolist(), "time": (times / times[0]).tolist()}
-                found.append({"of": of, "work": work, "exponent": float(exponent)} | growth)
+                found.append({"of": name, "work": work, "exponent": float(exponent)} | growth)
     return found
 
 

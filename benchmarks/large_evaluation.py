@@ -29,7 +29,7 @@ def main() -> None:
         remove = [word for label in LABELS[:5] for word in ("--remove", label)]
         seconds, peak = run_measured(folder, "evaluate", "base.parquet", *remove)
     print(machine())
-    print(f"table        {rows:,} rows, {len(LABELS)} labels, 5 of them removed")
+    print(f"table        {rows:,} rows, {len(LABELS)} labels, 5 of them retired")
     print(f"peak memory  {peak:,.0f} MiB")
     print(f"time         {seconds:.1f} s")
 

@@ -1,4 +1,4 @@
-"""A filter over a hundred thousand labels, a thousand of them removed: memory, and time in ratios.
+"""A filter over a hundred thousand labels, a thousand of them retired: memory and time ratios.
 
 python benchmarks/large_label_space.py
 """
@@ -16,13 +16,13 @@ from unlabel.fitting import fit_filter
 from workload import confidences
 
 LABELS, REMOVED, ROWS_EACH, ROWS = 100_000, 1_000, 2, 500
-# With so many labels, a lead that makes a network of a hundred labels sure of itself leaves the
-# true label a few hundredths of a row. The first of these makes it as sure as that.
-LEADS = {"a sure network": 8 + float(np.log(LABELS / 100)), "flat rows": 8.0}
+# With so many labels, a lead that makes a network of a hundred labels confident leaves the true
+# label only a few hundredths of a row. The first lead is large enough for the same confidence.
+LEADS = {"confident rows": 8 + float(np.log(LABELS / 100)), "flat rows": 8.0}
 
 
 def peak() -> float:
-    """GiB that this process has held at most."""
+    """Return the peak memory of this process in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
@@ -30,19 +30,21 @@ def measure(kind: str, lead: float) -> None:
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(REMOVED), ROWS_EACH)
     reference = np.empty((len(truth), LABELS), dtype=np.float32)
-    for start in range(0, len(truth), 100):  # drawing takes more memory than holding
+    for start in range(0, len(truth), 100):  # drawing them all at once would take more memory
         reference[start : start + 100] = confidences(rng, 100, LABELS, lead)[0]
     at, top = np.arange(len(truth)), reference.argmax(axis=1)
-    print(f"{kind}, whose top label holds {np.median(reference[at, top]):.2f}")
+    print(f"{kind}, with a median top confidence of {np.median(reference[at, top]):.2f}")
     reference[at, top], reference[at, truth] = reference[at, truth], reference[at, top]
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     fitted = fit_filter(reference, truth, remove=range(REMOVED))
-    print(f"  fit: {time.perf_counter() - begun:.1f} s, {peak():.2f} GiB at most, of which")
-    print(f"    {reference.nbytes / 2**30:.2f} GiB are reference rows and")
-    print(f"    {(fitted.means.nbytes + fitted.shares.nbytes) / 2**30:.2f} GiB the filter")
+    print(
+        f"  fit: {time.perf_counter() - start_time:.1f} s, peak memory {peak():.2f} GiB, including"
+    )
+    print(f"    {reference.nbytes / 2**30:.2f} GiB of reference rows and")
+    print(f"    {(fitted.means.nbytes + fitted.shares.nbytes) / 2**30:.2f} GiB of the filter")
     del reference
     rows = confidences(rng, ROWS, LABELS, lead)[0]
-    fitted.apply(rows[:2])  # compiled, or loaded, before it counts
+    fitted.apply(rows[:2])  # compiles or loads the loops before they are timed
     times = timed(
         {
             "ours": partial(fitted.apply, rows),

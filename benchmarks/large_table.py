@@ -1,7 +1,7 @@
 """`unlabel apply` on a parquet table of 20 million rows: memory and speed.
 
-Makes the table in a temporary folder (about 1 GB) and applies a filter to it in a process
-of its own.
+Makes the table in a temporary folder (about 1 GB) and applies a filter to it in a separate
+process.
 
     python benchmarks/large_table.py [ROWS]
 """
@@ -52,7 +52,7 @@ def main() -> None:
     print(machine())
     print(f"table        {rows:,} rows, {len(LABELS)} labels, {size / 1e6:,.0f} MB")
     print(f"peak memory  {peak:,.0f} MiB")
-    print(f"time         {seconds:.1f} s, {rows / seconds:,.0f} rows a second")
+    print(f"time         {seconds:.1f} s, {rows / seconds:,.0f} rows per second")
 
 
 if __name__ == "__main__":

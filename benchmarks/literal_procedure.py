@@ -1,10 +1,10 @@
 """The paper's procedure as it is written, in NumPy.
 
-Null space by Gauss-Jordan elimination, an orthonormal basis by Gram-Schmidt, vector by vector,
-the projector as a dense matrix; label by label. `fit` can also take the inner loop of Gram-Schmidt
-as two matrix products, which is as fast as the procedure gets without changing what it does.
+Label by label: the null space by Gauss-Jordan elimination, an orthonormal basis by Gram-Schmidt,
+vector by vector, and the projector as a dense matrix. `fit` can also run the inner loop of
+Gram-Schmidt as two matrix products, which is as fast as the procedure gets without changing it.
 
-Two of its faults are mended, as in `unlabel`: the residual is clipped and the result divided by
+Two of its faults are fixed, as in `unlabel`: the residual is clipped and the result divided by
 its sum, so that both give the same numbers.
 """
 
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.floating]
 
 
 class Step(NamedTuple):
-    column: int  # among the labels that are still there
+    column: int  # among the labels that are left
     projector: npt.NDArray[np.float64]
     share: npt.NDArray[np.float64]
 
@@ -31,22 +31,22 @@ def fit(
     n_labels: int,
     in_products: bool = False,
 ) -> list[Step]:
-    there = list(range(n_labels))
+    left = list(range(n_labels))
     steps: list[Step] = []
     for reference, label in zip(references, removed, strict=True):
         rows = apply(reference, steps)
-        column = there.index(label)
+        column = left.index(label)
         projector = projector_of(rows.mean(axis=0), in_products)
-        away = np.abs(rows @ projector)
-        away /= away.sum(axis=1, keepdims=True)
-        steps.append(Step(column, projector, np.delete(away.mean(axis=0), column)))
-        del there[column]
+        projected = np.abs(rows @ projector)
+        projected /= projected.sum(axis=1, keepdims=True)
+        steps.append(Step(column, projector, np.delete(projected.mean(axis=0), column)))
+        del left[column]
     return steps
 
 
 def projector_of(mean: npt.NDArray[np.float64], in_products: bool) -> npt.NDArray[np.float64]:
     n, pivot = len(mean), int(np.argmax(mean))
-    # The reduced row of a single equation: each vector has one free label, and the pivot's.
+    # The reduced form of a single equation: each vector has one free label and the pivot's.
     basis = np.delete(np.eye(n), pivot, axis=0)
     basis[:, pivot] = np.delete(-mean / mean[pivot], pivot)
     for i, vector in enumerate(basis):

@@ -1,7 +1,7 @@
-"""What a grafted filter adds to the latency of a ResNet18 in ONNX Runtime.
+"""The latency that a grafted filter adds to a ResNet18 in ONNX Runtime.
 
-The model and the grafted model run in turns, on one thread each, and what is taken is the
-processor time of that thread: it is the latency on a quiet machine, and on a busy one too.
+The model and the grafted model take turns, on one thread each. The processor time of that thread
+is measured, which is the latency of an idle machine even if this one is busy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from unlabel.fitting import fit_filter
 from unlabel.onnx import graft
 
 REPEATS = 3
-ROUNDS = {1: 60, 16: 12}  # by the size of the batch
+ROUNDS = {1: 60, 16: 12}  # by batch size
 LABELS, REMOVED = (10, 1000), 3
 
 
@@ -47,7 +47,7 @@ def export(path: Path, n_labels: int) -> None:
 
 
 def logits_filter(n_labels: int) -> OutputFilter:
-    """Fit the removal of the first labels on made-up logits."""
+    """Fit a filter that retires the first labels, on made-up logits."""
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(REMOVED), 20)
     logits = rng.normal(size=(len(truth), n_labels))
@@ -56,12 +56,12 @@ def logits_filter(n_labels: int) -> OutputFilter:
 
 
 def filter_alone(fitted: OutputFilter) -> onnx.ModelProto:
-    """Graft the filter to a model that does nothing."""
+    """Graft the filter onto a model that returns its input."""
     shape = ["batch", len(fitted.classes_in)]
-    taken = helper.make_tensor_value_info("images", onnx.TensorProto.FLOAT, shape)
-    given = helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, shape)
+    inputs = helper.make_tensor_value_info("images", onnx.TensorProto.FLOAT, shape)
+    outputs = helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, shape)
     node = helper.make_node("Identity", ["images"], ["logits"])
-    graph = helper.make_graph([node], "nothing", [taken], [given])
+    graph = helper.make_graph([node], "nothing", [inputs], [outputs])
     imports = [helper.make_opsetid("", 20)]
     return graft(helper.make_model(graph, opset_imports=imports, ir_version=9), fitted)
 
@@ -83,7 +83,7 @@ def seconds(model: ort.InferenceSession, images: npt.NDArray[np.float32]) -> flo
 def best(
     models: Sequence[ort.InferenceSession], images: npt.NDArray[np.float32], rounds: int
 ) -> npt.NDArray[np.float64]:
-    """The best latency of each model in milliseconds, after a round to warm up."""
+    """Return the best latency of each model in milliseconds, after a warm-up round."""
     times = [[seconds(model, images) for model in models] for _ in range(rounds + 1)]
     fastest: npt.NDArray[np.float64] = 1e3 * np.min(times[1:], axis=0)
     return fastest
@@ -96,7 +96,7 @@ def main() -> None:
         f"onnx {onnx.__version__}, torch {torch.__version__}"
     )
     print(
-        f"ResNet18, 224 x 224, {REMOVED} labels removed; best of {ROUNDS} rounds, {REPEATS} times"
+        f"ResNet18, 224 x 224, {REMOVED} labels retired; best of {ROUNDS} rounds, {REPEATS} times"
     )
     for n_labels in LABELS:
         fitted = logits_filter(n_labels)

@@ -1,8 +1,8 @@
-"""`unlabel.spark` on 2 million rows: the same numbers as one machine, and what it costs.
+"""`unlabel.spark` on 2 million rows: the same numbers as on one machine, and their cost.
 
-Makes a parquet table of 8 files in a temporary folder. Every run has a JVM of its own, so that
-none finds what another has warmed up; within it, fit and apply are timed after one small run of
-both. The results are checked against `unlabel` on one machine, all rows of them, by id.
+Makes a parquet table of 8 files in a temporary folder. Every run has its own JVM, so that none
+profits from another's warm-up; within it, fit and apply are timed after one small run of both.
+All rows of the results are compared, by id, with those of `unlabel` on one machine.
 
     python benchmarks/spark_partitions.py [ROWS]
 """
@@ -50,7 +50,7 @@ def make_table(folder: Path, rows: int) -> None:
 
 
 def one_machine(table: Path) -> tuple[OutputFilter, Any, dict[str, float]]:
-    """Filter and result of the core on the whole table, and its seconds."""
+    """Fit and apply the core's filter on the whole table; return both results and the seconds."""
     data = pa.parquet.read_table(table).sort_by("id")
     rows = np.column_stack([data[name].to_numpy() for name in LABELS])
     labels = data["label"].to_numpy(zero_copy_only=False)
@@ -63,7 +63,7 @@ def one_machine(table: Path) -> tuple[OutputFilter, Any, dict[str, float]]:
 
 
 def run_in_spark(table: Path, out: Path, cores: int, partitions: int) -> dict[str, Any]:
-    """Fit and apply in a JVM of this process."""
+    """Fit and apply in this process's own JVM."""
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.ui.enabled", "false")
@@ -71,7 +71,7 @@ def run_in_spark(table: Path, out: Path, cores: int, partitions: int) -> dict[st
         .config("spark.log.level", "OFF")
         .config("spark.driver.memory", "3g")
         .config("spark.sql.shuffle.partitions", str(partitions))
-        # Every file is a partition of its own, and partitions are then put together.
+        # Every file is its own partition; coalesce then joins partitions.
         .config("spark.sql.files.openCostInBytes", "1g")
         .config("spark.sql.files.maxPartitionBytes", "1g")
         .getOrCreate()
@@ -102,7 +102,7 @@ def run_in_spark(table: Path, out: Path, cores: int, partitions: int) -> dict[st
 
 
 def check(out: Path, expected: OutputFilter, result: Any) -> dict[str, float]:
-    """Largest difference of the filter and of all rows from one machine's."""
+    """Return the largest differences from one machine, of the filter and of all rows."""
     fitted = OutputFilter.load(out / "fitted.safetensors")
     assert fitted.counts == expected.counts
     difference = max(

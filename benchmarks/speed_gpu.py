@@ -1,6 +1,6 @@
-"""The GPU's part of speed.py: the module of `unlabel.torch` beside a copy and torch's own mask.
+"""The GPU part of speed.py: the module of `unlabel.torch` beside a copy and mask in PyTorch.
 
-Ratios of times on the device, best of several repeats after a warm-up.
+Ratios of times on the device, the best of several repeats after a warm-up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unlabel.torch import FilterModule
 
 REPEATS = 50
 DEVICE = torch.device("cuda")
-# rows, labels, removed labels
+# rows, labels, retired labels
 WORK: tuple[tuple[int, int, int], ...] = (
     (4_000_000, 100, 1),
     (4_000_000, 100, 4),
@@ -31,9 +31,9 @@ WORK: tuple[tuple[int, int, int], ...] = (
 
 
 def confidences(rows: int, labels: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Softmax of network-like logits, whose true label leads by about 8, and true labels.
+    """Draw true labels, and the softmax of network-like logits in which they lead by about 8.
 
-    One row in a hundred leads by 16 more: all but about 1e-7 of it is one label's.
+    In one row of a hundred they lead by 16 more: all but about 1e-7 of it is on one label.
     """
     generator = torch.Generator(DEVICE).manual_seed(seed)
     truth = torch.randint(labels, (rows,), generator=generator, device=DEVICE)
@@ -44,7 +44,7 @@ def confidences(rows: int, labels: int, seed: int) -> tuple[torch.Tensor, torch.
 
 
 def milliseconds(work: Callable[[], Any]) -> list[float]:
-    """Times of one piece of work on the device."""
+    """Time some work on the device, in milliseconds per repeat."""
     for _ in range(3):
         work()
     times = []
@@ -59,7 +59,7 @@ def milliseconds(work: Callable[[], Any]) -> list[float]:
 
 
 def measure(n_rows: int, n: int, k: int) -> dict[str, Any]:
-    """Ratios for one size."""
+    """Measure the ratios for one size."""
     removed = list(range(0, n, n // k))[:k]
     reference, truth = confidences(50 * n, n, seed=1)
     wanted = torch.isin(truth, torch.tensor(removed, device=DEVICE))
@@ -71,10 +71,10 @@ def measure(n_rows: int, n: int, k: int) -> dict[str, Any]:
     module = FilterModule(fitted).to(DEVICE)
     rows, _ = confidences(n_rows, n, seed=2)
     with torch.no_grad():
-        some = rows[:20_000]
-        wide = some.double().cpu().numpy()
-        exact = fitted.apply(wide / wide.sum(axis=1, keepdims=True))
-        error = float(np.abs(module(some).cpu().numpy() - exact).max())
+        checked = rows[:20_000]
+        float64 = checked.double().cpu().numpy()
+        exact = fitted.apply(float64 / float64.sum(axis=1, keepdims=True))
+        error = float(np.abs(module(checked).cpu().numpy() - exact).max())
         keep = torch.tensor(fitted.retained_columns, device=DEVICE)
         copy = milliseconds(partial(torch.empty_like(rows).copy_, rows))
 
@@ -107,14 +107,14 @@ def machine() -> dict[str, Any]:
 
 
 def measure_gpu() -> Iterator[dict[str, Any]]:
-    """Ratios for each size, one after the other."""
+    """Measure the ratios for each size, one after the other."""
     for work in WORK:
         yield measure(*work)
         torch.cuda.empty_cache()
 
 
 def bars(apply: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the fused kernels must reach."""
+    """Compare the fused kernels with the values they must reach."""
     found = {(row["rows"], row["labels"], row["removed"]): row for row in apply}
     narrow, wide = found[4_000_000, 100, 1], found[1_000_000, 1000, 100]
     return [

@@ -1,7 +1,7 @@
 """`fit` and `apply` on tables of 1,000 to 20,000 labels, csv and parquet: time per batch.
 
-Every table has 32 rows, which are one batch, however many labels there are. Its time should grow
-with the number of labels, not with its square. It is the processor's, on all cores together.
+Every table has 32 rows, which are one batch for any number of labels. Its time should grow with
+the number of labels, not with its square. Processor time is measured, over all cores.
 
     python benchmarks/wide_tables.py [--out FILE.json]
 """
@@ -36,7 +36,7 @@ FORMATS: dict[str, Callable[..., None]] = {
 
 
 def make(path: Path, names: list[str], write: Callable[..., None]) -> OutputFilter:
-    """Write a table, and give a filter for it."""
+    """Write a table, and return a filter for it."""
     rows, _ = confidences(np.random.default_rng(0), ROWS, len(names))
     columns: dict[str, Any] = {"id": np.arange(ROWS)}
     columns |= {name: rows[:, i] for i, name in enumerate(names)}
@@ -56,7 +56,7 @@ def commands(path: Path, fitted: OutputFilter, names: list[str]) -> dict[str, Ca
             classes=names,
             list_column=None,
             label_column="label",
-            progress=lambda part: None,
+            progress=lambda fraction: None,
         ),
         "apply": lambda: apply_table(
             fitted,
@@ -67,7 +67,7 @@ def commands(path: Path, fitted: OutputFilter, names: list[str]) -> dict[str, Ca
             only_changed=False,
             list_column=None,
             overwrite=True,
-            progress=lambda part: None,
+            progress=lambda fraction: None,
         ),
     }
 
@@ -79,7 +79,7 @@ def measure(folder: Path, suffix: str, labels: int) -> list[dict[str, Any]]:
     runs = []
     for name, command in commands(path, fitted, names).items():
         seconds = []
-        command()  # the first one imports and compiles
+        command()  # the first run imports and compiles
         for _ in range(REPEATS):
             start = time.process_time()
             command()

@@ -1,4 +1,4 @@
-"""What the benchmarks share: realistic confidences, and a command's time and memory."""
+"""Shared by the benchmarks: realistic confidences, and the time and memory of a command."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# The kernel's own figure for the process: what getrusage says of a child counts the parent's
-# memory in.
-RUN_AND_TELL_PEAK = """
+# The kernel's own value for the process: getrusage of a child includes the parent's memory.
+RUN_AND_PRINT_PEAK = """
 import atexit, re
 from unlabel.__main__ import main
 atexit.register(lambda: print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]))
@@ -26,7 +25,7 @@ main()
 def confidences(
     rng: np.random.Generator, rows: int, labels: int, lead: float = 8
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Softmax of network-like logits, in which the true label leads, and true labels."""
+    """Draw true labels, and the softmax of network-like logits in which they lead."""
     truth = rng.integers(labels, size=rows)
     logits = rng.normal(size=(rows, labels)).astype(np.float32)
     logits[np.arange(rows), truth] += rng.normal(lead, 4, size=rows).astype(np.float32)
@@ -35,15 +34,15 @@ def confidences(
 
 
 def run_measured(folder: Path, *arguments: str) -> tuple[float, float]:
-    """Seconds and peak mebibytes of an `unlabel` command."""
+    """Run an `unlabel` command; return its seconds and its peak memory in MiB."""
     start = time.perf_counter()
-    command = [sys.executable, "-c", RUN_AND_TELL_PEAK, *arguments]
+    command = [sys.executable, "-c", RUN_AND_PRINT_PEAK, *arguments]
     output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return time.perf_counter() - start, int(output.stdout.split()[-1]) / 1024
 
 
 def machine() -> str:
-    """The hardware and the versions that figures depend on."""
+    """Describe the hardware and the versions that results depend on."""
     return (
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"NumPy {np.__version__}, pyarrow {pa.__version__}"

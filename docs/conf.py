@@ -1,4 +1,4 @@
-"""How the documentation is built."""
+"""Sphinx configuration."""
 
 project = "unlabel"
 author = "The unlabel developers"
@@ -13,5 +13,5 @@ autodoc_typehints = "none"
 napoleon_google_docstring = False
 nitpicky = False
 
-# The faces are documented without what they are faces of.
+# Document integrations without installing their libraries.
 autodoc_mock_imports = ["google", "onnx", "pyspark", "torch", "transformers", "triton"]

@@ -1,4 +1,4 @@
-"""The tables of the page on what we reproduced, from the committed results.
+"""Writes the tables of the page on the reproduction, from the committed results.
 
 python docs/reproduced.py
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from unlabel.bench.tables.aggregate import gather
-from unlabel.bench.tables.layout import precision, sections
-from unlabel.bench.tables.write import LEGEND, section_lines
+from unlabel.bench.tables.layout import build_sections, legend
+from unlabel.bench.tables.write import section_lines
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results" / "paper"
@@ -17,10 +17,10 @@ FOLDER = DOCS / "reproduced"
 
 
 def fragments(results: Path) -> dict[str, str]:
-    """A file a table of the paper, and one with how to read them."""
+    """Return one file per table of the paper, and one that says how to read them."""
     gathered = gather(results)
-    texts = {"legend.md": f"{LEGEND} {precision(gathered)}"}
-    for section in sections(gathered):
+    texts = {"legend.md": legend(gathered)}
+    for section in build_sections(gathered):
         texts[f"{section.name}.md"] = "\n".join(section_lines(section, heading="##"))
     return {name: text + "\n" for name, text in texts.items()}
 

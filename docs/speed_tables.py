@@ -1,4 +1,4 @@
-"""The tables of the page on speed, from the committed results of benchmarks/speed.py.
+"""Writes the tables of the page on speed, from the committed results of benchmarks/speed.py.
 
 python docs/speed_tables.py
 """
@@ -16,14 +16,14 @@ Rows = Sequence[dict[str, Any]]
 
 
 def shown(value: Any) -> str:
-    """A cell: three digits of a number, nothing where there is none."""
+    """Write a cell: three digits of a number, blank if there is none."""
     if not isinstance(value, float):
         return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
     return f"{value:.0f}" if value >= 100 else f"{value:.2g}" if value < 0.1 else f"{value:.3g}"
 
 
 def table(columns: dict[str, str], rows: Rows) -> Iterator[str]:
-    """A Markdown table; the keys of the rows are those of the columns."""
+    """Write a Markdown table; the rows have the keys of the columns."""
     yield "| " + " | ".join(columns.values()) + " |"
     yield "|" + "---|" * len(columns)
     for row in rows:
@@ -32,13 +32,13 @@ def table(columns: dict[str, str], rows: Rows) -> Iterator[str]:
 
 
 def bars(rows: Rows) -> Iterator[str]:
-    """What must be reached, and what was."""
+    """Write the values that must be reached beside those that were."""
     verdicts = [row | {"met": "met" if row["met"] else "**not met**"} for row in rows]
     return table({"work": "work", "bar": "bar", "found": "found", "met": ""}, verdicts)
 
 
 def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
-    """All tables, under their headings."""
+    """Write all tables under their headings."""
     machine = cpu["machine"]
     yield (
         f"{machine['processor']}, {machine['cores']} cores, NumPy {machine['versions']['numpy']}, "
@@ -60,7 +60,7 @@ def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
     of_copy = {"rows": "rows", **sizes, "bandwidth": "of a copy's bandwidth"}
     yield from table(of_copy | ratios | {"spread": "spread", "error": "error"}, gpu["apply"])
     yield "### Fit\n\nOur time over that of the paper's procedure, as it is and in products.\n"
-    each = {"rows each": "rows a label"}
+    each = {"rows each": "rows per label"}
     literally = {"literal": "as written", "in products": "in products", "spread": "spread"}
     yield from table(sizes | each | literally, cpu["fit"])
     yield "### Growth\n\nThe exponent between the two largest sizes: 1 is linear.\n"

@@ -1,4 +1,4 @@
-"""The tables of the page on metrics, from the outputs that come with the package.
+"""Writes the tables of the page on metrics, from the outputs that come with the package.
 
 python docs/tables.py
 """
@@ -12,10 +12,10 @@ import numpy as np
 
 from unlabel import LabelRemover, metrics
 from unlabel._typing import Floats, Label, Method
-from unlabel.cli.summary_table import figure
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import unchanged, without
+from unlabel.report.comparison import value_at
 
 INFINITE = float("inf")
 # Rows of the paper's tables, forget sets 1 to 4.
@@ -35,15 +35,15 @@ PAPER = {
         "retrained": (0.5432, 0.6094, 0.6944, 0.5556),
         "OSR": (0.4321, 0.375, 0.4444, 0.4444),
     },
-    "Cov, removed": {
+    "Cov, retired": {
         "base model": (0.6, 0.6, 0.5, 0.5571),
         "retrained": (INFINITE,) * 4,
         "OSR": (INFINITE,) * 4,
     },
-    "KL to retrained, retained inputs": {"OSR": (0.1784, 0.1729, 0.2316, 0.0888)},
-    "KL to retrained, removed inputs": {"OSR": (1.082, 1.2932, 1.6925, 2.1947)},
-    "KL to base, retained inputs": {"OSR": (0.0030, 0.0087, 0.0154, 0.0077)},
-    "KL to base, removed inputs": {"OSR": (8.9727, 9.3584, 10.3125, 11.5819)},
+    "KL to retrained, inputs of retained labels": {"OSR": (0.1784, 0.1729, 0.2316, 0.0888)},
+    "KL to retrained, inputs of retired labels": {"OSR": (1.082, 1.2932, 1.6925, 2.1947)},
+    "KL to base, inputs of retained labels": {"OSR": (0.0030, 0.0087, 0.0154, 0.0077)},
+    "KL to base, inputs of retired labels": {"OSR": (8.9727, 9.3584, 10.3125, 11.5819)},
 }
 JUDGED = (
     "OSR",
@@ -56,7 +56,7 @@ OUTPUTS = ("base model", "retrained", "OSR", "mask", "retrained again")
 
 
 def as_in_the_paper() -> dict[str, dict[str, list[float]]]:
-    """Our figures with filters fitted on the rows they are judged on: metric, output, sets."""
+    """Compute our values, with filters fitted on the rows they are judged on."""
     sample = load_cifar10()
     truth, classes = sample.labels, sample.classes
     base = unchanged(classes, "logits").apply(sample.base)
@@ -77,41 +77,41 @@ def as_in_the_paper() -> dict[str, dict[str, list[float]]]:
             remover = LabelRemover(removal.removed, method=method, input="logits", classes=classes)
             outputs[name] = (remover.fit(sample.base, truth).transform(sample.base), retained)
         for name, (rows, columns) in outputs.items():
-            figures = {
+            values = {
                 "A_R": metrics.mean_accuracy(rows, truth, columns, retained),
                 "A_F": metrics.mean_accuracy(rows, truth, columns, removal.removed),
                 "Cov, retained": metrics.coverage(rows, truth, columns, retained).value,
-                "Cov, removed": metrics.coverage(rows, truth, columns, removal.removed).value,
+                "Cov, retired": metrics.coverage(rows, truth, columns, removal.removed).value,
             }
             if name != "base model":
                 to_retrained = metrics.kl_divergence(rows, retrained)
                 to_base = metrics.kl_divergence(metrics.on_all(rows, columns, classes), base)
-                if name != "retrained":
-                    figures["KL to retrained, retained inputs"] = to_retrained[~gone].mean()
-                    figures["KL to retrained, removed inputs"] = to_retrained[gone].mean()
-                figures["KL to base, retained inputs"] = to_base[~gone].mean()
-                figures["KL to base, removed inputs"] = to_base[gone].mean()
-            for metric, value in figures.items():
+                for kind, of_kind in (("retained", ~gone), ("retired", gone)):
+                    values[f"KL to base, inputs of {kind} labels"] = to_base[of_kind].mean()
+                    if name != "retrained":
+                        kl = to_retrained[of_kind].mean()
+                        values[f"KL to retrained, inputs of {kind} labels"] = kl
+            for metric, value in values.items():
                 result[metric][name].append(float(value))
     return result
 
 
 def paper_table() -> Iterator[str]:
-    """The paper's figures / ours."""
+    """Write the paper's values / ours."""
     yield "| | | F1 | F2 | F3 | F4 |"
     yield "|---|---|---|---|---|---|"
     for metric, outputs in as_in_the_paper().items():
         heading = metric
-        for name, figures in outputs.items():
-            if figures:
+        for name, values in outputs.items():
+            if values:
                 paper = map(_short, PAPER[metric].get(name, (None,) * 4))
-                pairs = zip(paper, map(_short, figures), strict=True)
+                pairs = zip(paper, map(_short, values), strict=True)
                 yield f"| {heading} | {name} | " + " | ".join(" / ".join(p) for p in pairs) + " |"
                 heading = ""
 
 
 def calibration_table() -> Iterator[str]:
-    """What calibration gives and costs, judged on rows that nothing was fitted on."""
+    """Write the gains and costs of calibration, judged on rows that nothing was fitted on."""
     sample = load_cifar10()
     sets = [summarise(sample.trial(name)) for name in sample.removals]
     yield "| | | F1 | F2 | F3 | F4 |"
@@ -120,13 +120,13 @@ def calibration_table() -> Iterator[str]:
         ("log-loss", ("log_loss",)),
         ("A_R", ("accuracy", "retained")),
         ("calibration error", ("calibration_error",)),
-        ("KL to retrained, retained inputs", ("to_retrained", "kl", "retained")),
-        ("KL to retrained, removed inputs", ("to_retrained", "kl", "removed")),
+        ("KL to retrained, inputs of retained labels", ("to_retrained", "kl", "retained")),
+        ("KL to retrained, inputs of retired labels", ("to_retrained", "kl", "removed")),
         ("attack AUC", ("attack_auc",)),
     ):
         for i, name in enumerate(JUDGED):
             entries = [next(e for e in s["figures"] if e["output"] == name) for s in sets]
-            cells = " | ".join(_short(figure(entry, path)) for entry in entries)
+            cells = " | ".join(_short(value_at(entry, path)) for entry in entries)
             yield f"| {heading if i == 0 else ''} | {name} | {cells} |"
 
 

@@ -43,7 +43,7 @@ def both_ways(request):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    from unlabel.bench import training  # the core's tests do without PyTorch
+    from unlabel.bench import training  # the core's tests run without PyTorch
 
     with training.one_thread():
         yield

@@ -1,5 +1,34 @@
-"""The one exception for what a user did wrong."""
+"""The exceptions: one for mistakes of a user, one of its kind for extras that are not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class UnlabelError(ValueError):
-    """What a user did wrong, in one sentence that names it and says what to do."""
+    """A mistake of the user; the message names it in one sentence and says what to do."""
+
+
+class MissingExtraError(ModuleNotFoundError, UnlabelError):
+    """An import that failed because an extra of `unlabel` is not installed."""
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Say which extra to install if an import in the `with` block fails.
+
+    Examples
+    --------
+    >>> with needs_extra("spark"):
+    ...     import no_such_module
+    Traceback (most recent call last):
+    unlabel.errors.MissingExtraError: no_such_module is not installed: pip install 'unlabel[spark]'.
+    """
+    try:
+        yield
+    except MissingExtraError:  # of an extra that the block imports in turn
+        raise
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed: pip install 'unlabel[{extra}]'."
+        raise MissingExtraError(message, name=error.name) from None

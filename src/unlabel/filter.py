@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from unlabel._files import filter_file
+from unlabel._labels import as_classes, as_labels, known_columns, labels_to_remove, listing
 from unlabel._method.backend import Filtered, filter_rows
 from unlabel._method.chain import Recipe
 from unlabel._method.literal import apply_literal, as_probabilities
@@ -28,50 +29,39 @@ from unlabel._typing import (
     Method,
 )
 from unlabel.errors import UnlabelError
-from unlabel.validation import (
-    SUM_TOLERANCE,
-    as_classes,
-    as_confidences,
-    as_labels,
-    as_rows,
-    check_rows,
-    choice,
-    known_columns,
-    labels_to_remove,
-    listing,
-)
+from unlabel.validation import SUM_TOLERANCE, as_confidences, as_rows, check_rows, choice
 
 
 def require_filter(value: object) -> None:
-    """Refuse what is not a filter: a path, or a remover that was not asked for its own."""
+    """Refuse anything but a filter, such as a path or a fitted remover."""
     if not isinstance(value, OutputFilter):
         raise UnlabelError(
-            f"The filter is a {type(value).__name__}: give an OutputFilter, as remover.filter_ and "
-            "OutputFilter.load(path) are."
+            f"The filter is a {type(value).__name__}: give an OutputFilter, such as "
+            "remover.filter_ or OutputFilter.load(path)."
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OutputFilter:
-    """Removes labels from a classifier's confidence vectors.
+    """A fitted filter that removes labels from a classifier's confidence vectors.
 
-    It holds statistics of labels, never a row of data. `unlabel.LabelRemover` fits one.
+    It holds statistics per label, never a row of data. `unlabel.LabelRemover` fits one.
 
     Attributes
     ----------
     classes_in : tuple of labels
         The labels of the model, in the order of its outputs.
     removed : tuple of labels
-        The removed labels, in the order of their removal.
+        The retired labels, in the order in which they are removed.
     means, shares : arrays of shape (n_removed, n_labels)
-        The statistics of each removed label: the mean of its reference rows, and how its
-        residual is shared out; 0 for labels that are gone at its turn. All 0 with
-        ``method="mask"``, which needs none.
+        The statistics of each retired label: the mean of its reference rows, and how its
+        residual is shared out. They are 0 for labels removed in earlier steps, and all 0
+        with ``method="mask"``, which needs none.
     counts : tuple of int
-        The number of reference rows of each removed label.
+        The number of reference rows of each retired label.
     method : {"osr", "mask", "literal"}
     input : {"probabilities", "logits"}
-        What `apply` takes. It returns probabilities in either case.
+        The kind of rows that `apply` takes. It returns probabilities for either kind.
     temperature : float
         The temperature of the result, 1 for a filter that was not calibrated.
 
@@ -95,14 +85,14 @@ class OutputFilter:
     method: Method = "osr"
     input: InputKind = "probabilities"
     temperature: float = 1.0
-    # `dataclasses.replace` hands it on: so it is noticed when steps or the order of labels change.
+    # `dataclasses.replace` passes it on, which shows if it changed the steps or the label order.
     _fitted: tuple[tuple[Label, ...], Columns, Float64s, Float64s] | None = None
 
     @classmethod
     def mask(
         cls, classes: Iterable[Any], remove: Iterable[Any], *, input: InputKind = "probabilities"
     ) -> OutputFilter:
-        """Make a filter that drops labels and divides by the sum, which takes no reference rows.
+        """Make a filter that drops labels and divides by the sum, without reference rows.
 
         Examples
         --------
@@ -110,11 +100,12 @@ class OutputFilter:
         array([[0.75, 0.25]])
         """
         names, removed = as_classes(classes), as_labels(remove, "remove")
+        zeros = np.zeros((len(removed), len(names)))
         return cls(
             classes_in=names,
             removed=removed,
-            means=np.zeros((len(removed), len(names))),
-            shares=np.zeros((len(removed), len(names))),
+            means=zeros,
+            shares=zeros,
             counts=(0,) * len(removed),
             method="mask",
             input=input,
@@ -126,21 +117,17 @@ class OutputFilter:
         self._set("removed", labels_to_remove(classes, self.removed, None))
         choice(self.method, METHODS, "method")
         choice(self.input, INPUT_KINDS, "input")
-        if not isinstance(self.temperature, int | float) or not (
-            COLDEST <= self.temperature <= HOTTEST
-        ):
-            raise UnlabelError(
-                f"The temperature is {self.temperature!r}: it must lie between {COLDEST} and "
-                f"{HOTTEST}."
-            )
-        if self.method == "literal" and self.temperature != 1:
-            raise UnlabelError("method='literal' gives no probabilities, and has no temperature.")
+        given = self.temperature
+        if not (isinstance(given, int | float) and COLDEST <= given <= HOTTEST):
+            raise UnlabelError(f"The temperature is {given!r}: give {COLDEST} to {HOTTEST}.")
+        if self.method == "literal" and given != 1:
+            raise UnlabelError("method='literal' does not give probabilities: use temperature=1.")
         try:
             self._set("counts", tuple(map(index, self.counts)))
         except TypeError as error:
             raise UnlabelError(f"{self.counts!r} are not counts of rows.") from error
         if len(self.counts) != len(self.removed) or any(count < 0 for count in self.counts):
-            raise UnlabelError(f"{self.counts!r} is not one count of rows per removed label.")
+            raise UnlabelError(f"{self.counts!r} is not one count of rows per retired label.")
         for name in ("means", "shares"):
             statistics = np.array(getattr(self, name), dtype=np.float64, order="C")
             statistics.flags.writeable = False
@@ -151,37 +138,36 @@ class OutputFilter:
             fitted_classes, *fitted_steps = self._fitted
             places = known_columns(self.classes_in, fitted_classes)
             if ((places >= 0) & (places != np.arange(len(places)))).any():
-                raise UnlabelError("The labels of a filter cannot change places: fit it anew.")
+                raise UnlabelError("The labels of a filter cannot change places: fit a new filter.")
             if not all(map(np.array_equal, steps, fitted_steps)):
                 raise UnlabelError(
-                    "The steps of a filter were fitted one after another and cannot be changed one "
-                    f"by one: fit a filter that removes {listing(self.removed)}."
+                    "The steps of a filter depend on one another and cannot be changed: fit a new "
+                    f"filter that removes {listing(self.removed)}."
                 )
         self._set("_fitted", (self.classes_in, *steps))
 
     def _set(self, name: str, value: object) -> None:
-        """Keep a value of our own in the place of what was given, while the filter is made."""
+        """Replace a value that was given, while the frozen filter is being made."""
         object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy is made anew: it cannot be written to either.
-        return partial(type(self), **{of.name: getattr(self, of.name) for of in fields(self)}), ()
+        # Unpickling runs `__post_init__` again, so that a copy's arrays are read-only too.
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return partial(type(self), **state), ()
 
     def __eq__(self, other: object) -> bool:
-        """Whether two filters hold the same."""
         if not isinstance(other, OutputFilter):
             return NotImplemented
-        return self._facts == other._facts and all(
+        return self._settings == other._settings and all(
             map(np.array_equal, (self.means, self.shares), (other.means, other.shares))
         )
 
     def __hash__(self) -> int:
-        return hash(self._facts)
+        return hash(self._settings)
 
     @property
-    def _facts(self) -> tuple[object, ...]:
-        """All but the statistics; as texts 1, 1.0 and True are three labels."""
-        labels = repr((self.classes_in, self.removed))
+    def _settings(self) -> tuple[object, ...]:
+        labels = repr((self.classes_in, self.removed))  # the labels 1, 1.0 and True differ
         return labels, self.counts, self.method, self.input, self.temperature
 
     def __repr__(self) -> str:
@@ -193,54 +179,50 @@ class OutputFilter:
 
     def _check_statistics(self) -> None:
         """Refuse statistics that no reference rows could have given."""
-        shape = (len(self.removed), len(self.classes_in))
-        steps = np.arange(len(self.removed))
-        removed_at = np.full(len(self.classes_in), len(self.removed))
-        removed_at[self.removed_columns] = steps
-        there = removed_at >= steps[:, None]  # the labels that each step finds
-        after = removed_at > steps[:, None]  # the labels that each step leaves
-        for name, statistics, at in (("mean", self.means, there), ("share", self.shares, after)):
+        steps = np.arange(len(self.removed))[:, None]
+        removed_in = np.full(len(self.classes_in), len(self.removed))
+        removed_in[self.removed_columns] = steps[:, 0]
+        for name, statistics, may_be_nonzero in (
+            ("mean", self.means, removed_in >= steps),
+            ("share", self.shares, removed_in > steps),
+        ):
+            shape = may_be_nonzero.shape
             if statistics.shape != shape:
                 raise UnlabelError(f"The {name}s have the shape {statistics.shape}, not {shape}.")
-            fine = np.isfinite(statistics) & (at | (statistics == 0))
+            valid = np.isfinite(statistics) & (may_be_nonzero | (statistics == 0))
             if self.method == "osr":
                 sums = statistics.sum(axis=1, keepdims=True)
                 least = 1 - 1e-6 if name == "mean" else 0.0
-                fine &= (statistics >= 0) & (sums > least) & (sums < 1 + 1e-6)
+                valid &= (statistics >= 0) & (sums > least) & (sums < 1 + 1e-6)
             elif self.method == "mask":
-                fine &= statistics == 0
-            else:  # the letter of the algorithm diverges, yet its squares must stay finite
-                fine &= np.abs(statistics) < 1e150
-            if not fine.all():
-                label = self.removed[int(np.argmin(fine.all(axis=1)))]
+                valid &= statistics == 0
+            else:  # the literal algorithm diverges, but its squares must stay finite
+                valid &= np.abs(statistics) < 1e150
+            if not valid.all():
+                label = self.removed[int(np.argmin(valid.all(axis=1)))]
                 raise UnlabelError(
-                    f"The {name} of the removed label {label!r} is not one that "
-                    f"method={self.method!r} gives."
+                    f"method={self.method!r} cannot give the {name} of the retired label {label!r}."
                 )
 
     def taking(self, input: InputKind | None) -> OutputFilter:
-        """Give the filter for rows of a declared kind, by default the kind it was fitted on.
-
-        What a filter knows of its labels is the same for probabilities and for logits.
-        """
+        """Return the filter for rows of a declared kind, by default the kind it was fitted on."""
+        # The statistics of labels are the same for probabilities and for logits.
         return self if input in (None, self.input) else replace(self, input=input)
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The labels that remain, in the order of the result's columns."""
+        """The retained labels, in the order of the result's columns."""
         return tuple(self.classes_in[column] for column in self.retained_columns)
 
     @cached_property
     def removed_columns(self) -> Columns:
-        """The columns of the removed labels, in the order of their removal."""
+        """The columns of the retired labels, in the order in which they are removed."""
         return known_columns(self.removed, self.classes_in)
 
     @cached_property
     def retained_columns(self) -> Columns:
-        """The columns of the labels that remain, in ascending order."""
-        retained = np.ones(len(self.classes_in), dtype=np.bool_)
-        retained[self.removed_columns] = False
-        return np.flatnonzero(retained)
+        """The columns of the retained labels, in ascending order."""
+        return np.delete(np.arange(len(self.classes_in)), self.removed_columns)
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -251,14 +233,15 @@ class OutputFilter:
         )
 
     def apply(self, confidences: Any) -> Floats:
-        """Turn vectors over the model's labels into vectors over those that remain.
+        """Turn vectors over the model's labels into vectors over the retained labels.
 
         Parameters
         ----------
         confidences : array of shape (n_rows, n_labels)
             Probabilities or logits, as the filter's `input` says, in float16, float32 or
             float64. They are not written to. Logits are refused where probabilities are
-            expected; the other way round nothing tells them apart, and the result is wrong.
+            expected; probabilities given as logits cannot be detected, and their result is
+            wrong.
 
         Returns
         -------
@@ -268,12 +251,12 @@ class OutputFilter:
         """
         rows = as_rows(confidences, self.classes_in)
         if self.method == "literal":
-            check_rows(rows, self.input)
+            check_rows(rows, self.input, self.classes_in)
             return self.apply_checked(rows)
         filtered = self._filter(rows, tolerance=SUM_TOLERANCE[rows.dtype])
         if filtered.all_valid:
             return filtered.rows
-        check_rows(rows, self.input)
+        check_rows(rows, self.input, self.classes_in)
         # Sums in another order may differ by a bit, and with it what is within the tolerance.
         return self.apply_checked(rows)
 
@@ -286,12 +269,10 @@ class OutputFilter:
         return self._filter(rows).rows
 
     def _filter(self, rows: Floats, **options: Any) -> Filtered:
-        return filter_rows(
-            self.recipe, rows, self.input, temperature=self.temperature, **options
-        )
+        return filter_rows(self.recipe, rows, self.input, temperature=self.temperature, **options)
 
     def removed_mass(self, confidences: Any) -> Float64s:
-        """Give the probability that each row has on the removed labels.
+        """Return the probability that each row has on the retired labels.
 
         Examples
         --------
@@ -308,7 +289,7 @@ class OutputFilter:
         return mass
 
     def destinations(self) -> Float64s:
-        """Give what the mean vector of each removed label becomes, with ``method="osr"``.
+        """Return the filtered mean vector of each retired label, for ``method="osr"``.
 
         Returns
         -------
@@ -321,14 +302,14 @@ class OutputFilter:
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the filter to a safetensors file, the same bytes every time.
 
-        The file appears whole or not at all. One that is there already is an error, unless
+        The file is written whole or not at all. An existing file is an error unless
         `overwrite` is set.
         """
         filter_file.save(self, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> OutputFilter:
-        """Read a filter from a file. Nothing in the file is ever run."""
+        """Load a filter from a file, without ever running code from it."""
         state = filter_file.load(path)
         try:
             return cls(**state)

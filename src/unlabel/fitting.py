@@ -1,4 +1,4 @@
-"""From reference rows to a filter."""
+"""Fitting a filter on reference rows."""
 
 from __future__ import annotations
 
@@ -8,29 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from unlabel._labels import as_classes, known_columns, labels_to_remove
 from unlabel._method.literal import fit_literal
 from unlabel._method.statistics import fit_chain
 from unlabel._method.temperature import fit_temperature
-from unlabel._typing import (
-    INPUT_KINDS,
-    METHODS,
-    Columns,
-    Floats,
-    InputKind,
-    Label,
-    Method,
-)
+from unlabel._typing import INPUT_KINDS, METHODS, Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
-from unlabel.validation import (
-    as_classes,
-    as_confidences,
-    choice,
-    known_columns,
-    labels_to_remove,
-    refuse_probabilities,
-    true_columns,
-)
+from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns
 
 
 def fit_filter(
@@ -64,7 +49,7 @@ def fit_filter(
             "row's true label."
         )
     truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
-    # Sorted once, as passing over all rows for each label would take long with many labels.
+    # Sort once: a pass over all rows per label would be slow with many labels.
     order = np.argsort(truth, kind="stable")
     columns = known_columns(removed, names).tolist()
     starts, stops = (np.searchsorted(truth[order], columns, side) for side in ("left", "right"))
@@ -93,12 +78,12 @@ def _require_rows(references: Sequence[Floats], removed: Sequence[Label]) -> Non
         if len(reference) == 0:
             raise UnlabelError(
                 f"The label {label!r} has no reference rows: give the model's outputs on some "
-                "inputs whose true label it is, or use method='mask', which needs none."
+                "inputs of that label, or use method='mask', which needs none."
             )
 
 
 def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilter:
-    """Give the filter the temperature that suits the rows of retained labels best."""
+    """Return the filter with the best temperature for the rows of retained labels."""
     retained = np.isin(truth, fitted.retained_columns)
     filtered = np.asarray(fitted.apply_checked(rows[retained].astype(np.float64)), dtype=np.float64)
     columns = np.searchsorted(fitted.retained_columns, truth[retained])

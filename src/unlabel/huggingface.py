@@ -1,4 +1,4 @@
-"""Hugging Face classifiers without some of their labels."""
+"""The Hugging Face integration: classifiers of `transformers` with some labels retired."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-try:
-    import transformers
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "unlabel.huggingface needs transformers: pip install 'unlabel[huggingface]'.",
-        name=error.name,
-    ) from None
-from torch import Tensor, nn
+from unlabel.errors import UnlabelError, needs_extra
 
-from unlabel._typing import InputKind
-from unlabel.errors import UnlabelError
+with needs_extra("huggingface"):
+    import transformers
+    from torch import Tensor, nn
+
+from unlabel._labels import as_labels, listing
+from unlabel._typing import InputKind, Label
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import FilterModule
 from unlabel.torch.checks import which_dimension
-from unlabel.validation import as_labels, listing
 
 FILTER_FILE = "unlabel.safetensors"
 FILTER_NAME = "label_filter"
-# What a compiled or patched model calls instead of its class's forward: it goes past the filter.
+# A compiled or patched model calls these instead of its class's forward, and so skips the filter.
 BOUND = {"forward", "_compiled_call_impl"}
 
 
@@ -39,12 +35,12 @@ def remove_labels(
     *,
     dim: int | None = None,
 ) -> transformers.PreTrainedModel:
-    """Give a classifier that knows only the labels that remain.
+    """Make a classifier that knows only the retained labels.
 
-    The result is a shallow copy: it shares its layers with `model`, which is left as it is.
-    Its ``config`` has the remaining labels, and its ``logits`` are their log-probabilities, so
+    The result is a shallow copy: it shares its layers with `model`, which stays unchanged.
+    Its ``config`` has the retained labels, and its ``logits`` are their log-probabilities, so
     a pipeline's softmax gives the filter's probabilities. Given ``labels``, numbered as in
-    the new ``config.id2label``, it returns the loss over the labels that remain.
+    the new ``config.id2label``, it returns the loss over the retained labels.
 
     ``save_pretrained`` writes the whole model, unfiltered, and the filter beside it.
 
@@ -53,124 +49,110 @@ def remove_labels(
     model : PreTrainedModel
         A classifier for mutually exclusive labels whose outputs have ``logits``.
     filter : OutputFilter
-        A filter for the labels of ``model.config.id2label``, or for 0..n-1.
+        A filter for the labels of ``model.config.id2label``, or for 0 to n - 1.
     input : {"probabilities", "logits"}, optional
-        What the model gives; if not given, what the filter was fitted on. It gives logits, so a
-        filter that was fitted on probabilities needs ``input="logits"``.
+        The kind of confidences that the filter takes, by default the kind it was fitted on. Models
+        return logits, so a filter that was fitted on probabilities needs ``input="logits"``.
     dim : int, optional
-        The dimension of the labels; if not given, the last one of (N, C) and (N, T, C). The
+        The dimension of the labels, by default the last one of (N, C) and (N, T, C). The
         (N, C, H, W) of semantic segmentation need ``dim=1``.
     """
     require_filter(filter)
     if not isinstance(model, transformers.PreTrainedModel):
         raise UnlabelError(
-            f"The model is a {type(model).__name__}: give a PreTrainedModel, as from_pretrained "
-            "and pipeline.model are."
+            f"The model is a {type(model).__name__}: give a PreTrainedModel, as pipeline.model is."
         )
     _check_task(type(model))
     if hasattr(model, FILTER_NAME):
         raise UnlabelError(
-            "The model has a filter already: remove all labels from the model it was made of, with "
-            "one filter."
+            "The model has a filter already: retire all labels of the original with one filter."
         )
     filter = filter.taking(input)
     if filter.input != "logits":
         raise UnlabelError(
             "The model gives logits and the filter takes probabilities: give input='logits'."
         )
-    names = _label_names(model.config)
-    _check_labels(names, filter)
+    names = _model_labels(model.config, filter)
     module = FilterModule(filter, output="log_probabilities", dim=-1 if dim is None else dim)
-    module = module.to(model.device)
-    kind: Any = type(model)
-    filtered = _blank(kind)
-    for name, of in model.__dict__.items():
+    filtered = _blank(type(model))
+    for name, value in model.__dict__.items():
         if name not in BOUND:
-            # Hooks that are put on one later are none on the other.
-            filtered.__dict__[name] = copy.copy(of) if "hook" in name else of
-    filtered._modules = {**model._modules, FILTER_NAME: module}
+            # Copied, so that hooks added to one model later are not added to the other.
+            filtered.__dict__[name] = copy.copy(value) if "hook" in name else value
+    filtered._modules = {**model._modules, FILTER_NAME: module.to(model.device)}
     filtered._unfiltered_config, filtered._filter = model.config, filter
-    filtered._is_told_the_dimension = dim is not None
+    filtered._has_dim = dim is not None
     filtered.config = copy.deepcopy(model.config)
-    remaining = [names[column] for column in filter.retained_columns]
-    filtered.config.id2label = dict(enumerate(remaining))
-    filtered.config.label2id = {name: number for number, name in enumerate(remaining)}
+    retained = [names[column] for column in filter.retained_columns]
+    filtered.config.id2label = dict(enumerate(retained))
+    filtered.config.label2id = {name: number for number, name in enumerate(retained)}
     if hasattr(model, "num_labels"):
-        filtered.num_labels = len(remaining)
+        filtered.num_labels = len(retained)
     return filtered
 
 
-def _check_task(kind: type) -> None:
-    """Refuse the models of transformers whose logits are not over the labels.
-
-    Those of BertForMultipleChoice, say, are over the choices, which may be as many.
-    """
-    names = [each.__name__ for each in kind.__mro__ if each.__module__.startswith("transformers.")]
-    for name in names:
-        if task := re.search("For([A-Z].*)", name):
-            if "Classification" not in task[1] and task[1] != "SemanticSegmentation":
-                raise UnlabelError(
-                    f"The logits of {name} are not one per label: labels can be removed from "
-                    "classifiers alone, such as ...ForSequenceClassification."
-                )
-            return
+def _check_task(model_class: type) -> None:
+    """Refuse models whose logits are not one per label but, say, one per choice."""
+    for base in model_class.__mro__:
+        task = re.search("For([A-Z].*)", base.__name__)
+        if task and base.__module__.startswith("transformers."):
+            if "Classification" in task[1] or task[1] == "SemanticSegmentation":
+                return
+            raise UnlabelError(
+                f"The logits of {base.__name__} are not one per label: use a classifier, such as "
+                "...ForSequenceClassification."
+            )
 
 
-def _label_names(config: transformers.PretrainedConfig) -> list[str]:
-    """Give the labels of a classifier for mutually exclusive labels, in order."""
-    kind = getattr(config, "problem_type", None)
-    if kind not in (None, "single_label_classification"):
+def _model_labels(config: transformers.PretrainedConfig, filter: OutputFilter) -> tuple[Label, ...]:
+    """Give the model's labels in order, after comparing them with the filter's."""
+    problem = getattr(config, "problem_type", None)
+    if problem not in (None, "single_label_classification"):
         raise UnlabelError(
-            f"The model's problem_type is {kind!r}: only labels that exclude each other can be "
-            "removed ('single_label_classification')."
+            f"The model's problem_type is {problem!r}: it must be single_label_classification."
         )
     id2label, label2id = config.id2label or {}, config.label2id or {}
-    if set(id2label) != set(range(len(id2label))):
+    numbers = range(len(id2label))
+    if set(id2label) != set(numbers):
         raise UnlabelError(
-            f"The keys of the model's config.id2label are {listing(list(id2label))}: number the "
-            "labels from 0 to n-1."
+            f"The keys of config.id2label are {listing(list(id2label))}: number them from 0 to n-1."
         )
-    names = [id2label[number] for number in range(len(id2label))]
-    as_labels(names, "config.id2label")
-    for number, name in enumerate(names):
-        if int(label2id.get(name, number)) != number:
-            raise UnlabelError(
-                f"Label {number} is {name!r} in the model's config.id2label, and {name!r} is label "
-                f"{label2id[name]} in its config.label2id: correct the config."
-            )
-    return names
-
-
-def _check_labels(names: list[str], filter: OutputFilter) -> None:
+    names = as_labels([id2label[number] for number in numbers], "config.id2label")
     if len(names) != len(filter.classes_in):
         raise UnlabelError(
             f"The model has {len(names)} labels and the filter is for {len(filter.classes_in)}: "
             "fit the filter on this model's outputs."
         )
-    numbered = filter.classes_in == tuple(range(len(names)))
-    for number, (name, label) in enumerate(zip(names, filter.classes_in, strict=True)):
-        if name != label and not numbered:
+    has_names = filter.classes_in != tuple(numbers)
+    for number, name, label in zip(numbers, names, filter.classes_in, strict=True):
+        if int(label2id.get(name, number)) != number:
+            raise UnlabelError(
+                f"Label {number} is {name!r} in the model's config.id2label, but {name!r} is label "
+                f"{label2id[name]} in its config.label2id: correct the config."
+            )
+        if has_names and name != label:
             raise UnlabelError(
                 f"Label {number} is {name!r} in the model's config.id2label and {label!r} in the "
                 "filter: fit the filter with the classes of config.id2label, in their order."
             )
     if len(filter.classes) == 1:
         raise UnlabelError(
-            f"Only {filter.classes[0]!r} would remain, and a Hugging Face model with one label "
-            "counts as a regression: keep two labels at least."
+            f"Only {filter.classes[0]!r} would be left, and transformers takes a model with one "
+            "label for a regression: retain at least two labels."
         )
+    return names
 
 
 @functools.cache
 def _filtered_class(original: Any) -> Any:
-    """A subclass of a model's class, of the same name: pipelines look models up by it."""
+    """Derive a class of the same name, since pipelines look models up by name."""
     parameters = inspect.signature(original.forward).parameters.values()
-    names = [of.name for of in parameters if of.kind is of.POSITIONAL_OR_KEYWORD][1:]
+    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
     labels_at = names.index("labels") if "labels" in names else None
 
     @functools.wraps(original.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # The model would compare its own logits with `labels`, which number other labels.
+        # The model would compare `labels`, numbered as the retained labels, with its own logits.
         if labels_at is not None and len(args) > labels_at:
             labels, args = args[labels_at], (*args[:labels_at], None, *args[labels_at + 1 :])
         else:
@@ -178,11 +160,10 @@ def _filtered_class(original: Any) -> Any:
         output = original.forward(self, *args, **kwargs)
         if not isinstance(output, tuple) and "logits" not in output:
             raise UnlabelError(
-                f"The outputs of {original.__name__} have no logits: labels can be removed from "
-                "classifiers alone."
+                f"The outputs of {original.__name__} have no logits: use a classifier."
             )
         logits = output[0] if isinstance(output, tuple) else output.logits
-        if logits.ndim > 3 and not self._is_told_the_dimension:
+        if logits.ndim > 3 and not self._has_dim:
             raise which_dimension(tuple(logits.shape), len(self.label_filter.classes_in))
         logs = self.label_filter(logits)
         loss = {}
@@ -207,44 +188,38 @@ def _filtered_class(original: Any) -> Any:
         model.config = copy.deepcopy(self.config)
         model.config.id2label = self._unfiltered_config.id2label
         model.config.label2id = self._unfiltered_config.label2id
-        model._modules = {name: of for name, of in self._modules.items() if name != FILTER_NAME}
-        if state_dict is not None:
-            state_dict = {
-                name: of
-                for name, of in state_dict.items()
-                if not name.startswith(f"{FILTER_NAME}.")
-            }
-        model.save_pretrained(save_directory, is_main_process, state_dict, *more, **options)
+        model._modules = _without_filter(self._modules)
+        state = None if state_dict is None else _without_filter(state_dict)
+        model.save_pretrained(save_directory, is_main_process, state, *more, **options)
         if is_main_process:
             self._filter.save(Path(save_directory) / FILTER_FILE, overwrite=True)
 
-    return type(
-        original.__name__,
-        (original,),
-        {
-            "__module__": original.__module__,
-            "__doc__": original.__doc__,
-            "forward": forward,
-            "save_pretrained": save_pretrained,
-            # Under the class's name pickle would find the original.
-            "__reduce__": lambda self: (_blank, (original,), self.__dict__),
-        },
-    )
+    members = {
+        "__module__": original.__module__,
+        "__doc__": original.__doc__,
+        "forward": forward,
+        "save_pretrained": save_pretrained,
+        # By the class's name pickle would find the original.
+        "__reduce__": lambda self: (_blank, (original,), self.__dict__),
+    }
+    return type(original.__name__, (original,), members)
+
+
+def _blank(original: Any) -> Any:
+    return object.__new__(_filtered_class(original))
+
+
+def _without_filter(named: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if name.split(".")[0] != FILTER_NAME}
 
 
 def _loss(logs: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
-    """The mean loss over the rows or, of a part of a batch, its share of the batch's mean."""
-    if logs.ndim > 3:
+    """Give the mean loss over the rows, or this part's share of the mean over `items` rows."""
+    if logs.ndim > 3:  # models resize their logits to the labels in their own ways
         raise UnlabelError(
-            "The loss of a segmentation is not computed, since models scale their logits to the "
-            "size of the labels in their own ways: leave out the labels and compute it from the "
-            "logits."
+            "The loss of a segmentation is not computed: leave out labels=, and use the logits."
         )
     rows, truth = logs.reshape(-1, logs.shape[-1]).float(), labels.reshape(-1)
     if items is None:
         return nn.functional.nll_loss(rows, truth)
     return nn.functional.nll_loss(rows, truth, reduction="sum") / items
-
-
-def _blank(original: Any) -> Any:
-    return object.__new__(_filtered_class(original))

@@ -1,4 +1,4 @@
-"""The scikit-learn integration: a transformer over confidences, a classifier over a classifier."""
+"""The scikit-learn integration: a transformer of confidences and a wrapper of classifiers."""
 
 from __future__ import annotations
 
@@ -7,58 +7,46 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from unlabel._labels import as_classes, label_array
 from unlabel._typing import Floats, InputKind, Method
 from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.validation import (
-    as_classes,
-    check_columns,
-    column_names,
-    label_array,
-    readable,
-)
+from unlabel.validation import check_columns, column_names, readable
 
 FLOATS = [np.float64, np.float32, np.float16]
 
 
 class LabelRemover(TransformerMixin, BaseEstimator):
-    """Removes labels from confidence vectors.
+    """Retire labels from confidence vectors.
 
     Parameters
     ----------
     remove, keep : list of labels
-        The labels to remove, in that order, or the labels to keep, which may also be a set.
-        One of them.
+        Either the labels to retire, in that order, or the labels to retain, which may be a set.
     method : {"osr", "mask", "literal"}, default "osr"
         "osr" is the method. "mask" drops the labels and divides by the sum, and needs no
-        reference rows. "literal" is the published algorithm to the letter, for audit only:
-        its outputs need not be probabilities.
+        reference rows. "literal" follows the published algorithm to the letter, for audit
+        only: its outputs need not be probabilities.
     input : {"probabilities", "logits"}, default "probabilities"
-        What the confidences are. The result is probabilities in either case.
+        The kind of confidences. The result is probabilities in either case.
     calibrate : bool, default False
-        Also fit one temperature by log-loss, on the rows of labels that remain. It changes
-        no ranking.
+        Also fit one temperature by log-loss, on the rows of retained labels. It changes no ranking.
     classes : list of labels, optional
-        The names of the columns, or an ``id2label`` that maps 0 to n - 1 to them. By default the
-        column names of a data frame, otherwise 0 to n - 1. A data frame that has the column of
-        one of them in the place of another is refused.
+        The labels of the columns, or an ``id2label`` that maps 0 to n - 1 to them. By default the
+        column names of a data frame, otherwise 0 to n - 1. A data frame whose columns name these
+        labels in another order is refused.
 
     Attributes
     ----------
     filter_ : OutputFilter
-        The fitted filter, to be saved and applied elsewhere.
+        The fitted filter, to save and to apply elsewhere.
     classes_ : array of labels
-        The labels that remain, in the order of the result's columns.
+        The retained labels, in the order of the result's columns.
 
     Examples
     --------
@@ -99,37 +87,28 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         X : array of shape (n_rows, n_labels)
             The model's confidences on the reference inputs.
         y : array of shape (n_rows,), optional
-            Their true labels. Rows of labels that remain are used by `calibrate` alone.
+            Their true labels. Only `calibrate` uses rows of retained labels, and
             ``method="mask"`` needs no true labels.
 
         Returns
         -------
         LabelRemover
-            This very object.
+            The fitted transformer itself.
         """
         X = readable(X, "confidences")
         rows = validate_data(self, X, dtype=FLOATS, ensure_all_finite=False)
-        # scikit-learn looks at names that are texts alone, and for these at more kinds of tables.
+        # scikit-learn reads only names that are texts, but from more kinds of tables.
         names = tuple(getattr(self, "feature_names_in_", column_names(X)))
         classes = names or None
         if self.classes is not None:
             classes = as_classes(self.classes)
             check_columns(names, classes)
-        self.filter_ = fit_filter(
-            rows,
-            y,
-            classes=classes,
-            remove=self.remove,
-            keep=self.keep,
-            method=self.method,
-            input=self.input,
-            calibrate=self.calibrate,
-        )
+        self.filter_ = _fit_filter(self, rows, y, classes=classes, input=self.input)
         self.classes_ = label_array(self.filter_.classes)
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Turn confidences over all labels into confidences over the labels that remain.
+        """Turn confidences in all labels into confidences in the retained ones.
 
         Parameters
         ----------
@@ -147,7 +126,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         return self.filter_.apply(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the result's columns: the labels that remain, as texts."""
+        """Names of the result's columns: the retained labels, as texts."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.filter_.classes], dtype=object)
 
@@ -159,12 +138,12 @@ class LabelRemover(TransformerMixin, BaseEstimator):
 
 
 class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier without some of its labels.
+    """Retire labels of a classifier.
 
     Parameters
     ----------
     estimator : classifier with `predict_proba`
-        Wrap a trained model in `sklearn.frozen.FrozenEstimator`, or `fit` trains a clone
+        Wrap a trained model in `sklearn.frozen.FrozenEstimator`; otherwise `fit` trains a clone
         on the rows it is given.
     remove, keep, method, calibrate
         As in `LabelRemover`.
@@ -176,16 +155,16 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     filter_ : OutputFilter
         The filter on its confidences.
     classes_ : array of labels
-        The labels that remain.
+        The retained labels.
 
     Notes
     -----
-    Give sample weights to the estimator itself, fitted before and frozen.
+    Sample weights go to the estimator itself: fit it with them first, and freeze it.
 
-    Some of scikit-learn's tools number the labels anew, from 0, before they call `fit`, or take
-    column i of `predict_proba` for label i: there `remove` names other labels than it seems to,
-    or removed labels come back. Put the removal outermost, around a `VotingClassifier` or a
-    `StackingClassifier` and not inside it, and do not ask ``cross_val_predict`` for
+    Some of scikit-learn's tools renumber the labels from 0 before they call `fit`, or take
+    column i of `predict_proba` to be label i. Then `remove` names other labels than it seems to,
+    or retired labels come back. Wrap a `VotingClassifier` or a `StackingClassifier` as a whole
+    rather than its members, and do not call ``cross_val_predict`` with
     ``method="predict_proba"`` unless the labels are 0 to n - 1.
 
     Examples
@@ -224,19 +203,19 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         Parameters
         ----------
         X : inputs of the estimator
-            Some inputs of each label to be removed; with `calibrate`, inputs of the labels
-            that remain too, and best ones that the estimator was not trained on.
+            Some inputs of each label to retire. With `calibrate`, inputs of retained labels
+            too, preferably ones that the estimator was not trained on.
         y : array of shape (n_rows,)
             Their true labels.
 
         Returns
         -------
         LabelRemovalClassifier
-            This very object.
+            The fitted classifier itself.
         """
         y = None if y is None else column_or_1d(readable(y, "true labels"), warn=True)
         self.estimator_ = clone(self.estimator).fit(X, y)
-        if not hasattr(self.estimator_, "predict_proba"):  # some have it only now
+        if not hasattr(self.estimator_, "predict_proba"):  # some have it only once fitted
             raise UnlabelError(
                 f"{type(self.estimator).__name__} has no predict_proba: use a classifier that "
                 "gives probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV."
@@ -244,29 +223,29 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self.filter_ = fit_filter(
-            self.estimator_.predict_proba(X),
-            y,
-            classes=self.estimator_.classes_,
-            remove=self.remove,
-            keep=self.keep,
-            method=self.method,
-            calibrate=self.calibrate,
-        )
+        confidences = self.estimator_.predict_proba(X)
+        self.filter_ = _fit_filter(self, confidences, y, classes=self.estimator_.classes_)
         self.classes_ = label_array(self.filter_.classes)
         return self
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the labels that remain, in the order of `classes_`."""
+        """Probabilities of the retained labels, in the order of `classes_`."""
         check_is_fitted(self)
         return self.filter_.apply(self.estimator_.predict_proba(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable of the labels that remain."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+        """Most probable of the retained labels."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
+
+
+def _fit_filter(estimator: Any, confidences: Any, y: Any, **options: Any) -> OutputFilter:
+    """Fit a filter with the parameters that both estimators have, and these options."""
+    for name in ("remove", "keep", "method", "calibrate"):
+        options[name] = getattr(estimator, name)
+    return fit_filter(confidences, y, **options)

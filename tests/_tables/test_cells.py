@@ -71,7 +71,7 @@ def test_a_bad_entry_of_a_list_names_its_row(fitted, tmp_path, kind):
     lists[20] = ["0.5", "0.25", None]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "o.parquet")
-    assert "Row 20 is not a row of probabilities: it holds NaN in column 2" in error
+    assert "Row 20 is not a probability vector: the label 'fox' is NaN." in error
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npy"])
@@ -86,7 +86,9 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     labels = np.array(["dog"] * 30)
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / f"in.{suffix}")
-    assert "Row 23 is not a row" in refused(*arguments, "--out", tmp_path / f"out.{suffix}")
+    assert "Row 23 is not a probability vector: the label 'dog' is 7" in refused(
+        *arguments, "--out", tmp_path / f"out.{suffix}"
+    )
     rows[23, 1] = ROWS[23 % 3, 1]
     labels = labels.astype(object)
     labels[25] = "dgo"

@@ -1,4 +1,4 @@
-"""Figures of stored cells, found again by plain loops over their rows."""
+"""The values of stored cells equal those of plain loops over their rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from unlabel import UnlabelError, metrics
 from unlabel.bench.grid import Cell
 from unlabel.bench.results.files import Result, read_result, stored_cells, write_result
 from unlabel.bench.tables import aggregate
-from unlabel.bench.tables.aggregate import FLOOR, cell_figures, gather
-from unlabel.bench.tables.published import FORGET, Key, paper_figures
+from unlabel.bench.tables.aggregate import FLOOR, cell_values, gather
+from unlabel.bench.tables.published import FORGET, Key, paper_values
 
 TRUTH = LABELS.tolist()
 
@@ -67,13 +67,13 @@ def mean_by_kind(values, removed):
     kinds = defaultdict(list)
     for value, label in zip(values, TRUTH, strict=True):
         kinds["F" if label in removed else "R"].append(value)
-    return {kind: plain.mean(of) for kind, of in kinds.items()}
+    return {kind: plain.mean(group) for kind, group in kinds.items()}
 
 
 @pytest.mark.parametrize("forget", FORGET)
-def test_every_figure_of_a_cell_is_found_again_by_plain_loops(results, forget):
+def test_the_values_of_a_cell_equal_those_of_plain_loops(results, forget):
     cell = Cell(SET, ARCHITECTURE, 0, forget)
-    found = cell_figures(results, cell, stored_cells(results))
+    found = cell_values(results, cell, stored_cells(results))
     outputs, retained = outputs_of(results, cell)
     goal, base = outputs["retrain"][0], outputs["base"][0]
     again = [
@@ -89,7 +89,7 @@ def test_every_figure_of_a_cell_is_found_again_by_plain_loops(results, forget):
 
     def mean_over_models(divergence):
         by_model = [mean_by_kind(divergence(model, goal), cell.removed) for model in again]
-        return {kind: plain.mean([of[kind] for of in by_model]) for kind in "RF"}
+        return {kind: plain.mean([means[kind] for means in by_model]) for kind in "RF"}
 
     js_floor = mean_over_models(plain.jensen_shannon)
     for kind, value in mean_over_models(plain.kl_divergence).items():
@@ -140,11 +140,11 @@ def test_linear_filtration_keeps_the_ties_that_mask_has(gathered):
             assert spread == pytest.approx(gathered.spreads[key._replace(method="mask")])
 
 
-def test_figures_are_gathered_over_seeds(results, gathered):
+def test_values_are_gathered_over_seeds(results, gathered):
     cells = stored_cells(results)
     key = Key(SET, ARCHITECTURE, "retrain", "", "A_R", "F2")
     values = [
-        cell_figures(results, Cell(SET, ARCHITECTURE, seed, "F2"), cells)[key] for seed in range(3)
+        cell_values(results, Cell(SET, ARCHITECTURE, seed, "F2"), cells)[key] for seed in range(3)
     ]
     spread = gathered.spreads[key]
     assert spread == pytest.approx((np.mean(values), min(values), max(values), 3))
@@ -153,12 +153,12 @@ def test_figures_are_gathered_over_seeds(results, gathered):
 
 
 def test_a_seed_for_the_floor_alone_has_no_base_model_and_no_methods(results):
-    found = cell_figures(results, Cell(SET, ARCHITECTURE, 2, "F1"), stored_cells(results))
+    found = cell_values(results, Cell(SET, ARCHITECTURE, 2, "F1"), stored_cells(results))
     assert {key.method for key in found} == {"retrain", FLOOR}
     assert not [key for key in found if key.metric.startswith("KL_base")]
 
 
-def test_processes_change_no_figure(results, gathered, monkeypatch):
+def test_processes_change_no_value(results, gathered, monkeypatch):
     monkeypatch.setattr(aggregate, "ENOUGH_FOR_PROCESSES", 1)
     parts = []
     assert gather(results, parts.append).spreads == gathered.spreads
@@ -174,32 +174,37 @@ def test_without_a_second_retraining_there_is_no_floor(tmp_path):
     assert Key(SET, ARCHITECTURE, "osr", "", "KL_retrained_F", "F2") in found
 
 
-def test_nothing_to_compare_is_said(tmp_path):
-    with pytest.raises(UnlabelError, match="holds no results to compare"):
+def test_folders_without_results_are_named(tmp_path):
+    with pytest.raises(UnlabelError, match="has no results to compare"):
         gather(tmp_path)
-    with pytest.raises(UnlabelError, match="is no folder"):
+    with pytest.raises(UnlabelError, match="is not a folder"):
         gather(tmp_path / "gone")
 
 
 def changed(folder, name, **arrays):
-    """A cell with some arrays changed: None for one that is left out."""
+    """Change some arrays of a cell; None leaves one out."""
     cell = Cell(SET, ARCHITECTURE, 0, name)
     stored = read_result(folder, cell)
-    kept = {name: of for name, of in (stored.arrays | arrays).items() if of is not None}
+    changes = (stored.arrays | arrays).items()
+    kept = {name: array for name, array in changes if array is not None}
     write_result(folder, Result(cell, stored.facts, kept, stored.filter))
 
 
 @pytest.mark.parametrize(
     ("name", "arrays", "message"),
     [
-        ("F0", {"labels": None}, "s0/F0 is damaged .it lacks the base model's logits"),
+        (
+            "F0",
+            {"labels": None},
+            "s0/F0 are damaged .the base model's logits or the labels are missing",
+        ),
         (
             "F2",
             {"retrain": np.zeros((120, 3))},
-            r"s0/F2 is damaged .retrain has the shape \(120, 3",
+            r"s0/F2 are damaged .retrain has the shape \(120, 3",
         ),
-        ("F2", {"unsir": np.zeros((5, 10))}, r"s0/F2 is damaged .unsir has the shape \(5, 10"),
-        ("F2", {"unsir": np.full((120, 10), np.nan)}, "s0/F2 is damaged .*delete it and run"),
+        ("F2", {"unsir": np.zeros((5, 10))}, r"s0/F2 are damaged .unsir has the shape \(5, 10"),
+        ("F2", {"unsir": np.full((120, 10), np.nan)}, "s0/F2 are damaged .*delete them and run"),
         ("F2", {"linear_filtration_naive": np.eye(10)}, r"linear_filtration_naive has the shape"),
     ],
 )
@@ -216,7 +221,7 @@ def test_a_filter_for_other_labels_is_refused(tmp_path):
         Cell(SET, ARCHITECTURE, 0, name).file(tmp_path, ".safetensors") for name in ("F1", "F2")
     ]
     shutil.copy(*cells)
-    with pytest.raises(UnlabelError, match=r"s0/F2 is damaged .its filter is for other labels"):
+    with pytest.raises(UnlabelError, match=r"s0/F2 are damaged .the filter is for other labels"):
         gather(tmp_path)
 
 
@@ -227,8 +232,8 @@ def test_a_cell_without_its_base_model_is_named(tmp_path):
         gather(tmp_path)
 
 
-def test_the_papers_figures_are_all_there():
-    paper = paper_figures()
+def test_the_papers_values_are_complete():
+    paper = paper_values()
     assert len(paper) == 4 * 270
     assert paper[Key("faces", "vit_b_16", "osr", "", "KL_base_R", "F1")] == "<0.0001"
     assert paper[Key("cifar100", "mobilenet_v2", "retrain", "", "A_R", "F4")] == "0.8795"

@@ -1,4 +1,4 @@
-"""Sets are read as they are published, and what is not one is refused by name."""
+"""Published image sets are read; damaged ones are refused by file name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Image = pytest.importorskip("PIL.Image")
 from unlabel import UnlabelError  # noqa: E402
 from unlabel.bench.datasets import archives, load_set  # noqa: E402
 from unlabel.bench.datasets.cifar import CIFAR10, CIFAR100, load_cifar  # noqa: E402
-from unlabel.bench.progress import nothing_to_show  # noqa: E402
+from unlabel.bench.progress import no_progress  # noqa: E402
 
 SMALL10 = replace(
     CIFAR10, train={f"data_batch_{i}.bin": 4 for i in range(1, 6)}, test={"test_batch.bin": 3}
@@ -28,7 +28,7 @@ LAYOUTS = pytest.mark.parametrize("layout", [SMALL10, SMALL100], ids=["cifar10",
 
 
 def files_of(layout):
-    """The bytes of each file, and the images and labels in them."""
+    """Make the bytes of each file, and the images and labels in them."""
     rng = np.random.default_rng(0)
     content, truth = {}, {}
     for part, files in (("train", layout.train), ("test", layout.test)):
@@ -38,15 +38,15 @@ def files_of(layout):
         coarse = [rng.integers(20, size=count)] * (layout.label_bytes - 1)
         records = np.column_stack([*coarse, labels, images.reshape(count, -1)]).astype(np.uint8)
         truth |= {f"{part}_images": images, f"{part}_labels": labels}
-        for name, records_of in zip(files, np.split(records, len(files)), strict=True):
-            content[name] = records_of.tobytes()
+        for name, part_records in zip(files, np.split(records, len(files)), strict=True):
+            content[name] = part_records.tobytes()
     names = [f"label_{i}" for i in range(layout.classes)]
     content[layout.names] = ("\n".join(names) + "\n\n").encode()
     return content, truth
 
 
 def written(layout, folder, **changed):
-    """The set as a folder, some files changed: None for one that is left out."""
+    """Write the set as a folder; changed files replace its own, None leaves one out."""
     content, truth = files_of(layout)
     target = folder / layout.archive.folder
     target.mkdir()
@@ -57,7 +57,7 @@ def written(layout, folder, **changed):
 
 
 def packed(layout):
-    """The set as an archive, and its layout with the archive's checksum."""
+    """Pack the set, and give its layout the checksum of the archive."""
     content, truth = files_of(layout)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
@@ -85,7 +85,7 @@ def check(images, truth, layout):
 @LAYOUTS
 def test_an_unpacked_folder_is_read(layout, tmp_path):
     truth = written(layout, tmp_path)
-    check(load_cifar(layout, tmp_path, nothing_to_show), truth, layout)
+    check(load_cifar(layout, tmp_path, no_progress), truth, layout)
 
 
 @LAYOUTS
@@ -93,10 +93,10 @@ def test_an_archive_is_unpacked_once(layout, tmp_path):
     layout, data, truth = packed(layout)
     file = tmp_path / layout.archive.name
     file.write_bytes(data)
-    check(load_cifar(layout, tmp_path, nothing_to_show), truth, layout)
+    check(load_cifar(layout, tmp_path, no_progress), truth, layout)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([file.name, layout.archive.folder])
     file.unlink()
-    check(load_cifar(layout, tmp_path, nothing_to_show), truth, layout)
+    check(load_cifar(layout, tmp_path, no_progress), truth, layout)
 
 
 def test_the_official_sizes_and_addresses():
@@ -107,7 +107,7 @@ def test_the_official_sizes_and_addresses():
 
 
 class Answer(io.BytesIO):
-    """What urlopen gives."""
+    """The result of urlopen."""
 
     @property
     def headers(self):
@@ -131,7 +131,7 @@ def test_a_wrong_download_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(
         UnlabelError, match=r"cifar-10-binary\.tar\.gz is not the published archive"
     ):
-        load_cifar(SMALL10, tmp_path, nothing_to_show)
+        load_cifar(SMALL10, tmp_path, no_progress)
     assert not list(tmp_path.iterdir())
 
 
@@ -140,7 +140,9 @@ def test_without_a_network_the_file_is_named(tmp_path, monkeypatch):
         raise URLError("no network")
 
     monkeypatch.setattr(archives, "urlopen", refuse)
-    with pytest.raises(UnlabelError, match=r"cifar-100-binary\.tar\.gz is not there, .*no network"):
+    with pytest.raises(
+        UnlabelError, match=r"cifar-100-binary\.tar\.gz does not exist, .*no network"
+    ):
         load_set("cifar100", tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -148,8 +150,8 @@ def test_without_a_network_the_file_is_named(tmp_path, monkeypatch):
 def test_a_truncated_archive_is_refused(tmp_path):
     layout, data, _ = packed(SMALL10)
     (tmp_path / layout.archive.name).write_bytes(data[: len(data) // 2])
-    with pytest.raises(UnlabelError, match=r"is not the published archive .* cut short"):
-        load_cifar(layout, tmp_path, nothing_to_show)
+    with pytest.raises(UnlabelError, match=r"is not the published archive .* truncated"):
+        load_cifar(layout, tmp_path, no_progress)
     assert [p.name for p in tmp_path.iterdir()] == [layout.archive.name]
 
 
@@ -162,7 +164,7 @@ def test_an_archive_that_reaches_outside_is_refused(tmp_path):
     folder.mkdir()
     (folder / layout.archive.name).write_bytes(data)
     with pytest.raises(UnlabelError, match=r"could not be unpacked: .*outside"):
-        load_cifar(layout, folder, nothing_to_show)
+        load_cifar(layout, folder, no_progress)
     assert [p.name for p in tmp_path.rglob("*")] == ["data", layout.archive.name]
 
 
@@ -170,10 +172,14 @@ def test_an_archive_that_reaches_outside_is_refused(tmp_path):
     ("name", "data", "message"),
     [
         ("data_batch_3.bin", None, r"data_batch_3\.bin could not be read \(No such file"),
-        ("data_batch_3.bin", b"", r"data_batch_3\.bin has 0 bytes, and 4 images of 3,073"),
-        ("test_batch.bin", bytes(3073 * 2), r"test_batch\.bin has 6,146 bytes, and 3 images"),
+        ("data_batch_3.bin", b"", r"data_batch_3\.bin has 0 bytes instead of 12,292"),
+        ("test_batch.bin", bytes(3073 * 2), r"test_batch\.bin has 6,146 bytes instead of 9,219"),
         ("test_batch.bin", bytes(3073 * 2 + 5), r"test_batch\.bin has 6,151 bytes"),
-        ("test_batch.bin", bytes(3073) + b"\x0a" + bytes(6145), "image 1 has label 10, and there"),
+        (
+            "test_batch.bin",
+            bytes(3073) + b"\x0a" + bytes(6145),
+            "image 1 has the label 10, but labels end at 9",
+        ),
         ("batches.meta.txt", None, r"batches\.meta\.txt could not be read"),
         ("batches.meta.txt", b"cat\ndog\n", "names 2 labels, not 10"),
         ("batches.meta.txt", b"\xff\xfe", r"batches\.meta\.txt could not be read \(it is not text"),
@@ -182,7 +188,7 @@ def test_an_archive_that_reaches_outside_is_refused(tmp_path):
 def test_a_damaged_folder_is_refused_by_file(name, data, message, tmp_path):
     written(SMALL10, tmp_path, **{name: data})
     with pytest.raises(UnlabelError, match=message):
-        load_cifar(SMALL10, tmp_path, nothing_to_show)
+        load_cifar(SMALL10, tmp_path, no_progress)
 
 
 def colour(label, image):
@@ -192,11 +198,11 @@ def colour(label, image):
 def faces(folder, identities, images, *, size=(64, 64), parts=("train", "test")):
     for part in parts:
         for label in range(identities):
-            of = folder / part / f"n{label:06d}"
-            of.mkdir(parents=True)
+            identity = folder / part / f"n{label:06d}"
+            identity.mkdir(parents=True)
             for image in range(images[part]):
                 plain = Image.new("RGB", size, colour(label, image))
-                plain.save(of / f"{image + 1:04d}.jpg", quality=95, subsampling=0)
+                plain.save(identity / f"{image + 1:04d}.jpg", quality=95, subsampling=0)
 
 
 def test_all_of_a_hundred_identities_are_read_in_order(tmp_path):
@@ -248,7 +254,7 @@ def test_identities_that_are_not_there_are_named(tmp_path):
         load_set("faces", tmp_path)
     (tmp_path / "train" / "n000000").mkdir()
     (tmp_path / "test" / "n000000").mkdir()
-    with pytest.raises(UnlabelError, match="has 1 identities in train and test: 100 are needed"):
+    with pytest.raises(UnlabelError, match="has too few identities in train and test: 1 of 100"):
         load_set("faces", tmp_path)
 
 

@@ -25,7 +25,7 @@ def test_files_lie_where_they_are_found_again():
 
 
 @pytest.mark.parametrize("path", ["F2.json", "cifar10/resnet18/s0/F5.json", "a/b/s0/F1.json"])
-def test_other_files_are_no_cells(path):
+def test_other_files_are_not_cells(path):
     assert cell_of(Path(path)) is None
 
 
@@ -35,7 +35,7 @@ def test_the_paper_has_every_forget_set_and_two_retrainings_everywhere():
         assert sorted(retrained) == sorted(["F1", "F2", "F3", "F4"] * 2)
 
 
-def test_a_name_chooses_cells_by_its_parts():
+def test_a_name_selects_cells_by_its_parts():
     assert [str(cell) for cell in select(CELLS, ["cifar10/resnet18/F2"])] == [
         "cifar10/resnet18/s0/F2",
         "cifar10/resnet18/s1/F2",
@@ -46,6 +46,8 @@ def test_a_name_chooses_cells_by_its_parts():
 
 
 @pytest.mark.parametrize("name", ["cifar10/vgg", "mnist", "cifar10/resnet18/F5", ""])
-def test_a_name_that_chooses_nothing_is_told_what_there_is(name):
-    with pytest.raises(UnlabelError, match=r"no cell .*cifar10/resnet18, cifar10/allcnn.*F0, F1"):
+def test_a_name_that_matches_nothing_lists_the_choices(name):
+    with pytest.raises(
+        UnlabelError, match=r"No cell matches .*cifar10/resnet18, cifar10/allcnn.*F0, F1"
+    ):
         select(CELLS, [name])

@@ -1,4 +1,4 @@
-"""Each method does what its description says, on a tiny network trained on real digits."""
+"""Each method works as described, on a tiny network trained on real digits."""
 
 import copy
 from dataclasses import replace
@@ -13,7 +13,7 @@ from torch.nn import functional
 from unlabel.bench.grid import Cell
 from unlabel.bench.methods import RUN, linear_filtration, nhle_cwm, retrain, unsir
 from unlabel.bench.models import head
-from unlabel.bench.resources import Workshop
+from unlabel.bench.resources import Resources
 from unlabel.bench.suites import METHODS, SUITES
 from unlabel.bench.task import Base
 from unlabel.bench.training import as_input, generator, logits_of, train
@@ -28,16 +28,16 @@ SHORT = replace(STUDY, recipe=replace(STUDY.recipe, epochs=1))
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
     """The removal of 0 and 4 from a network that knows the digits."""
-    workshop = Workshop(tmp_path_factory.mktemp("out"), Path(), None, torch.device("cpu"))
-    task = workshop.task(STUDY, Cell("digits", "small", 0, "F2"), lambda part: None)
-    model = workshop.build(STUDY, 10, 0)
+    resources = Resources(tmp_path_factory.mktemp("out"), Path(), None, torch.device("cpu"))
+    task = resources.task(STUDY, Cell("digits", "small", 0, "F2"), lambda part: None)
+    model = resources.build(STUDY, 10, 0)
     train(model, task.train_images, STUDY.recipe, 0)
     base = Base(model, task.train_images, task.test_images)
     return replace(task, load_base=lambda: base)
 
 
 @pytest.fixture(scope="module")
-def of_removed(task):
+def is_removed(task):
     return np.isin(task.test_images.labels.numpy(), task.removed)
 
 
@@ -47,12 +47,12 @@ def accuracy(logits, task, rows):
 
 @pytest.fixture(scope="module")
 def outcomes(task):
-    before = {name: of.clone() for name, of in task.base.model.state_dict().items()}
+    before = {name: weight.clone() for name, weight in task.base.model.state_dict().items()}
     result = {name: run(task) for name, run in RUN.items()}
     after = task.base.model.state_dict()
-    assert all(torch.equal(after[name], of) for name, of in before.items())
+    assert all(torch.equal(after[name], weight) for name, weight in before.items())
     assert not task.base.model.training
-    assert all(of.requires_grad for of in task.base.model.parameters())
+    assert all(weight.requires_grad for weight in task.base.model.parameters())
     return result
 
 
@@ -122,8 +122,8 @@ def test_osr_is_the_packages_own_filter(task, outcomes):
     assert outcomes["osr"].filter.counts == tuple(np.bincount(labels)[[0, 4]])
 
 
-def test_osr_takes_500_reference_rows_of_a_label_at_most(task, monkeypatch):
-    monkeypatch.setattr("unlabel.bench.methods.osr.ROWS_A_LABEL", 30)
+def test_osr_takes_at_most_500_reference_rows_per_label(task, monkeypatch):
+    monkeypatch.setattr("unlabel.bench.methods.osr.ROWS_PER_LABEL", 30)
     fitted = RUN["osr"](task).filter
     labels = task.base.train_labels
     first = np.concatenate([np.flatnonzero(labels == label)[:30] for label in (0, 4)])
@@ -140,7 +140,7 @@ def test_mask_drops_and_renormalises(task, outcomes):
 
 def test_noise_raises_the_loss_of_its_label_and_leaves_the_model_alone(task):
     model = task.base.model
-    before = {name: of.clone() for name, of in model.state_dict().items()}
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
     start = replace(STUDY.unsir, noise_steps=0)
     labels = torch.tensor([0] * 20 + [4] * 20)
     drawn, noise = (
@@ -150,11 +150,13 @@ def test_noise_raises_the_loss_of_its_label_and_leaves_the_model_alone(task):
     assert noise.shape == (40, 3, 8, 8)
     with torch.no_grad():
         first, last = (
-            functional.cross_entropy(model(of), labels, reduction="none") for of in (drawn, noise)
+            functional.cross_entropy(model(images), labels, reduction="none")
+            for images in (drawn, noise)
         )
     for label in (0, 4):
         assert last[labels == label].mean() > first[labels == label].mean() + 1
-    assert all(torch.equal(model.state_dict()[name], of) for name, of in before.items())
+    after = model.state_dict()
+    assert all(torch.equal(after[name], weight) for name, weight in before.items())
 
 
 def test_a_penalty_keeps_noise_small(task):
@@ -178,8 +180,8 @@ def test_the_penalty_is_on_the_sum_over_an_images_pixels(monkeypatch):
     settings = replace(STUDY.unsir, noise_steps=1, noise_rate=0.1, noise_penalty=0.5)
     labels = torch.zeros(5, dtype=torch.int64)
     drawn, noise = (
-        unsir.make_noise(Indifferent(), labels, (8, 8), of, generator(0))
-        for of in (replace(settings, noise_steps=0), settings)
+        unsir.make_noise(Indifferent(), labels, (8, 8), chosen, generator(0))
+        for chosen in (replace(settings, noise_steps=0), settings)
     )
     torch.testing.assert_close(noise, drawn * (1 - 0.1 * 0.5 * 2 / 5))
 
@@ -198,8 +200,8 @@ def test_noise_and_images_go_through_unsir_in_order(task, monkeypatch):
         calls.append(("noise", labels))
         return labels[:, None, None, None].expand(-1, 3, *shape).float()
 
-    def impair(model, noise, of_noise, retained, settings, random):
-        calls.append(("impair", noise[:, 0, 0, 0], of_noise, retained.labels))
+    def impair(model, noise, noise_labels, retained, settings, random):
+        calls.append(("impair", noise[:, 0, 0, 0], noise_labels, retained.labels))
 
     def repair(model, retained, settings, random):
         calls.append(("repair", retained.labels))
@@ -210,11 +212,11 @@ def test_noise_and_images_go_through_unsir_in_order(task, monkeypatch):
     unsir.run(task)
     *made, impaired, repaired = calls
     expected = torch.tensor([0, 4]).repeat_interleave(STUDY.unsir.noise_images)
-    assert [of[0] for of in made] == ["noise"] * 3
+    assert [name for name, _ in made] == ["noise"] * 3
     assert torch.equal(torch.cat([labels for _, labels in made]), expected)
     retained = unsir.retain_set(task).labels
-    for of, right in zip(impaired[1:], (expected.float(), expected, retained), strict=True):
-        assert torch.equal(of, right)
+    for given, wanted in zip(impaired[1:], (expected.float(), expected, retained), strict=True):
+        assert torch.equal(given, wanted)
     assert (impaired[0], repaired[0]) == ("impair", "repair")
     assert torch.equal(repaired[1], retained)
 
@@ -225,8 +227,11 @@ def test_impairing_and_repairing_have_rates_of_their_own(task, monkeypatch):
         unsir, "descend", lambda *_, rate, batch, momentum: rates.append((rate, batch, momentum))
     )
     settings = replace(STUDY.unsir, impair_rate=0.5, repair_rate=0.25, batch=7, momentum=0.125)
-    retained, of_noise = task.train_images.at(torch.arange(3)), torch.zeros(2, dtype=torch.int64)
-    unsir.impair(Corner(), torch.zeros(2, 3, 8, 8), of_noise, retained, settings, generator(0))
+    retained, noise_labels = (
+        task.train_images.at(torch.arange(3)),
+        torch.zeros(2, dtype=torch.int64),
+    )
+    unsir.impair(Corner(), torch.zeros(2, 3, 8, 8), noise_labels, retained, settings, generator(0))
     unsir.repair(Corner(), retained, settings, generator(0))
     assert rates == [(0.5, 7, 0.125), (0.25, 7, 0.125)]
 
@@ -238,21 +243,21 @@ def test_only_retained_labels_repair(task):
     assert counts[list(task.retained)].tolist() == [STUDY.unsir.retain_a_class] * 8
     pixels = {image.numpy().tobytes() for image in retained.pixels}
     removed = torch.isin(task.train_images.labels, torch.tensor(task.removed))
-    assert not pixels & {of.numpy().tobytes() for of in task.train_images.pixels[removed]}
+    assert not pixels & {image.numpy().tobytes() for image in task.train_images.pixels[removed]}
 
 
 def test_impairing_uses_all_noise_with_its_own_label_and_all_retained_images(task, monkeypatch):
-    retained = task.train_images.some_of_each(task.retained, 2, seed=0)
+    retained = task.train_images.sample_per_label(task.retained, 2, seed=0)
     noise = torch.arange(6.0)[:, None, None, None].expand(6, 3, 8, 8) + 100
-    of_noise = torch.tensor([0, 0, 0, 4, 4, 4])
+    noise_labels = torch.tensor([0, 0, 0, 4, 4, 4])
     seen = note_losses(monkeypatch)
     settings = replace(STUDY.unsir, noise_copies=3, batch=7)
-    unsir.impair(Corner(), noise, of_noise, retained, settings, generator(0))
+    unsir.impair(Corner(), noise, noise_labels, retained, settings, generator(0))
     first, labels = seen()
     assert len(labels) == 6 * 3 + 8 * 2
     is_noise = first >= 100
     pairs = zip(first[is_noise].tolist(), labels[is_noise].tolist(), strict=True)
-    expected = [(100.0 + i, label) for i, label in enumerate(of_noise.tolist())] * 3
+    expected = [(100.0 + i, label) for i, label in enumerate(noise_labels.tolist())] * 3
     assert sorted(pairs) == sorted(expected)
     assert sorted(labels[~is_noise].tolist()) == sorted(retained.labels.tolist())
 
@@ -285,20 +290,20 @@ def note_losses(monkeypatch):
         return outputs.sum() * 0.0
 
     monkeypatch.setattr(unsir.F, "cross_entropy", note)
-    return lambda: tuple(torch.cat(of) for of in zip(*batches, strict=True))
+    return lambda: tuple(torch.cat(parts) for parts in zip(*batches, strict=True))
 
 
-def test_the_repaired_network_forgets_and_keeps(task, outcomes, of_removed):
+def test_the_repaired_network_forgets_and_keeps(task, outcomes, is_removed):
     logits = outcomes["unsir"].logits["unsir"]
-    assert accuracy(task.base.test_logits, task, of_removed) > 0.9
-    assert accuracy(logits, task, of_removed) < 0.05
-    assert accuracy(logits, task, ~of_removed) > 0.9
+    assert accuracy(task.base.test_logits, task, is_removed) > 0.9
+    assert accuracy(logits, task, is_removed) < 0.05
+    assert accuracy(logits, task, ~is_removed) > 0.9
 
 
 def test_finetuning_lowers_the_probability_of_forgotten_labels(task):
     model = copy.deepcopy(task.base.model)
-    statistics = [of.clone() for of in model.buffers()]
-    images = task.train_images.some_of_each(task.removed, 50, seed=0)
+    statistics = [statistic.clone() for statistic in model.buffers()]
+    images = task.train_images.sample_per_label(task.removed, 50, seed=0)
 
     def loss():
         with torch.no_grad():
@@ -307,17 +312,17 @@ def test_finetuning_lowers_the_probability_of_forgotten_labels(task):
     before = loss()
     nhle_cwm.finetune(model, images, 20, STUDY.nhle, generator(0))
     assert loss() > 5 * before
-    assert all(torch.equal(of, was) for of, was in zip(model.buffers(), statistics, strict=True))
+    assert all(torch.equal(*pair) for pair in zip(model.buffers(), statistics, strict=True))
 
 
 def test_finetuning_ends_where_nothing_is_left_to_forget(task):
     model = copy.deepcopy(task.base.model)
     with torch.no_grad():
         head(model).bias[list(task.removed)] -= 100
-    before = [of.clone() for of in model.parameters()]
-    images = task.train_images.some_of_each(task.removed, 50, seed=0)
+    before = [weight.clone() for weight in model.parameters()]
+    images = task.train_images.sample_per_label(task.removed, 50, seed=0)
     nhle_cwm.finetune(model, images, 2, STUDY.nhle, generator(0))
-    assert all(torch.equal(of, was) for of, was in zip(model.parameters(), before, strict=True))
+    assert all(torch.equal(*pair) for pair in zip(model.parameters(), before, strict=True))
 
 
 def test_masked_rows_are_zero(task, outcomes):
@@ -330,10 +335,10 @@ def test_masked_rows_are_zero(task, outcomes):
     assert not outcomes["nhle_cwm"].logits["nhle_cwm"][:, [0, 4]].any()
 
 
-def test_masking_forgets_and_keeps(task, outcomes, of_removed):
+def test_masking_forgets_and_keeps(task, outcomes, is_removed):
     logits = outcomes["nhle_cwm"].logits["nhle_cwm"]
-    assert accuracy(logits, task, of_removed) < 0.05
-    assert accuracy(logits, task, ~of_removed) > 0.9
+    assert accuracy(logits, task, is_removed) < 0.05
+    assert accuracy(logits, task, ~is_removed) > 0.9
 
 
 @pytest.mark.parametrize(("n", "epochs"), [(1, 10), (20, 10), (21, 3)])
@@ -404,14 +409,14 @@ def test_filters_are_fitted_on_training_images_with_the_seed(task):
 
 def test_a_singular_matrix_is_solved_in_the_least_squares_sense():
     means = np.random.default_rng(0).standard_normal((6, 6))
-    means -= means.mean(axis=0)  # logits that sum to 0 a row
+    means -= means.mean(axis=0)  # logits whose rows sum to 0
     assert np.linalg.cond(means) > 1e12
     for variant in linear_filtration.VARIANTS:
         fitted = linear_filtration.fit(means, (1,), variant, seed=0)
         assert np.abs(fitted).max() < 100
     naive, normalised = (
-        softmax(means.T @ linear_filtration.fit(means, (1,), of, seed=0).T, axis=1)
-        for of in ("naive", "normalization")
+        softmax(means.T @ linear_filtration.fit(means, (1,), variant, seed=0).T, axis=1)
+        for variant in ("naive", "normalization")
     )
     np.testing.assert_allclose(naive, normalised, atol=1e-6)
 

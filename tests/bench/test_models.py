@@ -1,4 +1,4 @@
-"""The networks have the shapes that the sets need and end in their head."""
+"""The networks have the shapes that the sets need, and end in their heads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDES = {"resnet18": 32, "allcnn": 32, "mobilenet_v2": 64, "vit_b_16": 64, "smal
 
 
 @pytest.mark.parametrize("architecture", SIDES)
-def test_a_network_gives_a_logit_a_label_and_ends_in_its_head(architecture):
+def test_a_network_gives_one_logit_per_label_and_ends_in_its_head(architecture):
     model = models.build(architecture, 7).eval()
     side = SIDES[architecture]
     images = torch.rand(2, 3, side, side)
@@ -79,13 +79,13 @@ def test_pretrained_weights_come_in_below_a_fresh_head(tmp_path, monkeypatch):
 def test_a_file_with_another_checksum_is_never_unpickled(tmp_path, monkeypatch):
     file = tmp_path / "mobilenet_v2-b0353104.pth"
     torch.save(models.build("mobilenet_v2", 1000).state_dict(), file)
-    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("the file was unpickled"))
     with pytest.raises(UnlabelError, match=r"mobilenet_v2-b0353104\.pth is not torchvision's file"):
         models.build("mobilenet_v2", 5, pretrained=file)
 
 
 def test_missing_weights_and_weights_for_others_are_explained(tmp_path):
-    with pytest.raises(UnlabelError, match=r"gone\.pth could not be read .* fetch it from https"):
+    with pytest.raises(UnlabelError, match=r"gone\.pth could not be read .* download https"):
         models.build("mobilenet_v2", 5, pretrained=tmp_path / "gone.pth")
     with pytest.raises(UnlabelError, match="no ImageNet weights for resnet18"):
         models.build("resnet18", 5, pretrained=tmp_path / "gone.pth")

@@ -28,7 +28,7 @@ def result(cifar10):
     return Result(CELL, facts(["osr", "unsir"]), arrays, fitted)
 
 
-def test_what_is_written_is_read_again(tmp_path, result):
+def test_a_result_is_read_as_it_was_written(tmp_path, result):
     write_result(tmp_path, result)
     back = read_result(tmp_path, CELL)
     assert back.facts["removed"] == [0, 4]
@@ -44,7 +44,7 @@ def test_the_same_result_is_the_same_bytes(tmp_path, result):
     for folder in ("a", "b"):
         write_result(tmp_path / folder, result)
     for ending in (".json", ".npz", ".safetensors"):
-        first, second = (CELL.file(tmp_path / of, ending).read_bytes() for of in ("a", "b"))
+        first, second = (CELL.file(tmp_path / name, ending).read_bytes() for name in ("a", "b"))
         assert first == second
 
 
@@ -59,7 +59,7 @@ def test_logits_change_by_less_than_a_hundredth(cifar10):
 def test_members_are_compressed(tmp_path, result):
     write_result(tmp_path, result)
     with zipfile.ZipFile(CELL.file(tmp_path, ".npz")) as members:
-        assert {of.compress_type for of in members.infolist()} == {zipfile.ZIP_LZMA}
+        assert {member.compress_type for member in members.infolist()} == {zipfile.ZIP_LZMA}
 
 
 def test_the_json_is_written_last(tmp_path, result, monkeypatch):
@@ -121,7 +121,7 @@ def test_damaged_arrays_are_named(tmp_path, result):
 def test_a_file_that_is_gone_is_named(tmp_path, result, ending):
     write_result(tmp_path, result)
     CELL.file(tmp_path, ending).unlink()
-    with pytest.raises(UnlabelError, match=rf"F2\{ending} is gone: delete .*F2\.\*"):
+    with pytest.raises(UnlabelError, match=rf"F2\{ending} is missing: delete .*F2\.\*"):
         read_facts(tmp_path, CELL)
 
 
@@ -132,18 +132,18 @@ def test_an_array_that_is_gone_is_noticed(tmp_path, result):
         read_result(tmp_path, CELL)
 
 
-def test_with_a_base_model_goes_what_was_made_from_it(tmp_path, result):
+def test_results_are_deleted_with_their_base_model(tmp_path, result):
     base = Cell("cifar10", "resnet18", 0, "F0")
     write_result(tmp_path, Result(base, facts(["base"]), {}))
-    with pytest.raises(UnlabelError, match=r"F0\.npz is gone: delete .*resnet18/s0 and run"):
+    with pytest.raises(UnlabelError, match=r"F0\.npz is missing: delete .*resnet18/s0 and run"):
         read_facts(tmp_path, base)
 
 
-def test_what_is_not_finite_is_null(tmp_path):
+def test_values_that_are_not_finite_are_null(tmp_path):
     write_result(tmp_path, Result(CELL, {"condition": np.inf, "methods": []}))
     assert json.loads(CELL.file(tmp_path, ".json").read_text())["condition"] is None
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(UnlabelError, match="nowhere is no folder"):
+    with pytest.raises(UnlabelError, match="nowhere is not a folder"):
         stored_cells(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""Suites run piece by piece, on real digits, in a form that takes seconds."""
+"""Suites run piece by piece, on real digits, with settings that take seconds."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def tiny_suite(monkeypatch):
 
 @pytest.fixture
 def methods(monkeypatch):
-    """The methods, to be replaced at will, and a note of those that were run."""
+    """Record the methods that are run."""
     ran = []
 
     def noting(name, run):
@@ -56,7 +56,7 @@ def methods(monkeypatch):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The results of F1, from the command line."""
+    """Run F1 from the command line."""
     out = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SUITES, "quick", (STUDY,))
@@ -77,7 +77,7 @@ def test_the_command_runs_the_base_model_and_every_method(finished):
     assert "A_F 0.0000" in errors
 
 
-def test_a_cell_says_how_it_came_about(finished):
+def test_a_cell_records_how_it_was_made(finished):
     out, _ = finished
     facts = read_facts(out, FIRST)
     assert facts["removed"] == [0]
@@ -97,7 +97,7 @@ def test_a_cell_says_how_it_came_about(finished):
         assert facts["full_precision"][name].keys() == {"A_R", "A_F", "coverage_retained"}
 
 
-def test_a_cell_holds_what_the_tables_are_computed_from(finished):
+def test_a_cell_holds_all_inputs_of_the_tables(finished):
     out, _ = finished
     base, first = read_result(out, BASE), read_result(out, FIRST)
     rows = base.facts["rows"]["judged"]
@@ -115,13 +115,13 @@ def test_a_cell_holds_what_the_tables_are_computed_from(finished):
     assert np.mean(accuracies) == pytest.approx(expected, abs=0.01)
 
 
-def test_what_is_done_is_not_done_again(finished, methods):
+def test_finished_work_is_not_repeated(finished, methods):
     out, _ = finished
     assert run_suite("quick", out=out, only=["F1"]) == {}
     assert methods == []
 
 
-def test_what_is_run_again_elsewhere_says_so_and_the_rest_does_not(finished, tmp_path):
+def test_each_method_records_the_machine_it_ran_on(finished, tmp_path):
     shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
     stored = read_result(tmp_path, FIRST)
     elsewhere = {"hardware": "another machine", "versions": {}}
@@ -161,7 +161,7 @@ def test_small_networks_get_one_thread_and_the_others_theirs_back(tmp_path, monk
     torch.set_num_threads(1)
 
 
-def test_an_interrupted_run_goes_on_where_it_was(tmp_path, methods, monkeypatch):
+def test_an_interrupted_run_resumes(tmp_path, methods, monkeypatch):
     def interrupt(task):
         raise KeyboardInterrupt
 
@@ -181,7 +181,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, methods, monkeypatch)
 
 
 def test_a_killed_run_leaves_whole_files(tmp_path):
-    # The suite of these tests: with other settings they would not go on with what it began.
+    # The suite of these tests: results of other settings would not be continued.
     code = f"from tiny_study import STUDY, SUITES; SUITES['quick'] = (STUDY,); {MAIN}"
     command = [sys.executable, "-c", code, "--suite", "quick", "--only", "s0/F4"]
     killed = subprocess.Popen(
@@ -219,7 +219,7 @@ def test_a_method_that_fails_does_not_stop_the_rest_and_is_tried_again(tmp_path,
     assert read_facts(tmp_path, FIRST)["failed"] == {}
 
 
-def test_why_a_method_failed_is_kept_where_the_run_is_stopped(tmp_path, monkeypatch, capsys):
+def test_failures_are_stored_even_if_the_run_is_interrupted(tmp_path, monkeypatch, capsys):
     def fail(task):
         raise RuntimeError("out of memory")
 
@@ -244,11 +244,11 @@ def test_logits_that_are_not_finite_are_a_failure(tmp_path, monkeypatch):
 
     monkeypatch.setitem(RUN, "unsir", run_away)
     (why,) = run_suite("quick", out=tmp_path, only=["s0/F1"])
-    assert why == "The logits of unsir are not finite: the training ran away."
+    assert why == "The logits of unsir are not finite: its training diverged."
     assert "unsir" not in read_result(tmp_path, FIRST).arrays
 
 
-def test_a_base_model_that_fails_is_said_of_all_that_need_it(tmp_path, monkeypatch):
+def test_methods_fail_without_their_base_model(tmp_path, monkeypatch):
     def fail(*args):
         raise RuntimeError("no luck")
 
@@ -262,13 +262,13 @@ def test_a_base_model_that_fails_is_said_of_all_that_need_it(tmp_path, monkeypat
     assert facts["failed"].keys() == set(METHODS) - {"retrain"}
 
 
-def test_weights_that_are_gone_are_asked_for(finished, monkeypatch):
+def test_missing_weights_are_named(finished, monkeypatch):
     out, _ = finished
     weights = BASE.weights(out)
     hidden = weights.rename(weights.with_suffix(".hidden"))
     try:
         (why,) = run_suite("quick", out=out, only=["s0/F2"])
-        assert "s0.safetensors is gone" in why
+        assert "s0.safetensors is missing" in why
         assert "delete" in why
     finally:
         hidden.rename(weights)
@@ -283,7 +283,7 @@ def test_nothing_is_started_that_would_end_too_late(tmp_path, capsys, monkeypatc
 
     monkeypatch.setitem(RUN, "retrain", slow)
     assert run_suite("quick", out=tmp_path, only=["s1"], stop_after=1.8) == {}
-    assert "Stopped for want of time, with 3 pieces left." in capsys.readouterr().err
+    assert "Stopped by the time limit, with 3 pieces left." in capsys.readouterr().err
     assert len(pieces_left((STUDY,), tmp_path, ["s1"])) == 3
 
 
@@ -291,10 +291,13 @@ def test_nothing_is_started_that_would_end_too_late(tmp_path, capsys, monkeypatc
     ("arguments", "message"),
     [
         (["--suite", "all"], "'all'.*paper.*quick"),
-        (["--only", "digits/large"], "no cell 'digits/large': choose among digits/small"),
-        (["--data", "nowhere"], "nowhere is no folder"),
-        (["--suite", "paper", "--only", "faces"], "faces must lie in a folder.*--data"),
-        (["--device", "cuda:99"], "no device 'cuda:99'"),
+        (["--only", "digits/large"], "No cell matches 'digits/large': choose from digits/small"),
+        (["--data", "nowhere"], "nowhere is not a folder"),
+        (
+            ["--suite", "paper", "--only", "faces"],
+            "need faces: name the folder of image sets with --data",
+        ),
+        (["--device", "cuda:99"], "device 'cuda:99' is not available"),
         (["--device", "meta"], "does not run on 'meta': use auto, cpu or cuda"),
     ],
 )
@@ -351,8 +354,8 @@ def test_results_that_cannot_be_written_are_noticed_before_any_work(tmp_path):
     assert len(errors.splitlines()) == 1
 
 
-def test_a_base_model_is_not_trained_anew_beside_what_another_made(tmp_path):
+def test_a_base_model_is_not_trained_beside_results_of_another(tmp_path):
     cell = Cell("digits", "small", 0, "F1")
     write_result(tmp_path, Result(cell, bench_results.facts(["mask"])))
-    with pytest.raises(UnlabelError, match=r"F1\.json was made from a base model that is gone"):
+    with pytest.raises(UnlabelError, match=r"F1\.json was made from a base model that is missing"):
         pieces_left(SUITES["quick"], tmp_path)

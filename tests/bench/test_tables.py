@@ -1,4 +1,4 @@
-"""The tables say what was found, beside the paper's figures, and what is not there."""
+"""The tables show our values beside the paper's, and blanks for missing ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unlabel.bench.results.notes import TABLES, read_notes
 from unlabel.bench.tables.aggregate import Gathered, Spread, gather
 from unlabel.bench.tables.html import render
 from unlabel.bench.tables.layout import KINDS, seconds
-from unlabel.bench.tables.published import Key, paper_figures
+from unlabel.bench.tables.published import Key, paper_values
 from unlabel.bench.tables.write import COLUMNS, markdown, tidy, write_tables
 
 pytest.importorskip("jinja2")
@@ -35,7 +35,7 @@ def gathered(tmp_path_factory):
 
 
 def rows_of(text, section):
-    """Rows of a section's first table: by the metric and the method."""
+    """Return the rows of a section's first table by metric and method."""
     lines = text.split(f"\n## {section}\n")[1].split("\n## ")[0].splitlines()
     found, metric = {}, ""
     for line in lines:
@@ -51,7 +51,7 @@ def key(method, metric, forget="F1", component=""):
 
 
 def made_up(values):
-    """Figures with these means, of one seed."""
+    """Make results of one seed with these means."""
     spreads = {at: Spread(value, value, value, 1) for at, value in values.items()}
     cell = Cell(SET, ARCHITECTURE, 0, "F1")
     return Gathered(spreads, {cell: bench_results.facts(["retrain"])}, no_notes(cell))
@@ -68,7 +68,7 @@ def test_every_table_of_the_paper_is_there(gathered):
         "Coverage",
         "KL to the retrained model",
         "KL to the base model",
-        "Beside the paper's metrics",
+        "Metrics that the paper does not have",
         "Processing time",
     ]
     assert text.count("### CIFAR-10, ResNet18") == 6
@@ -76,14 +76,14 @@ def test_every_table_of_the_paper_is_there(gathered):
     assert text.count("Both are trained from scratch for 40 epochs.") == 6
     assert text.count("The machine was busy.") == 1
     assert "The machine was busy." in text.split("## Processing time")[1]
-    assert text.count("Seeds: 2 of the base model and the methods, 3 of retraining.") == 6
+    assert text.count("Seeds: 2 for the base model and the methods, 3 for retraining.") == 6
     assert "at least 1e-12" in text
 
 
-def test_ours_stands_beside_the_papers(gathered):
+def test_our_values_are_beside_the_papers(gathered):
     spread = gathered.spreads[key("osr", "KL_base_R")]
     rows = rows_of(markdown(gathered), "KL to the base model")
-    cell = rows["KL ↓, inputs of labels that remain", "OSR"][0]
+    cell = rows["KL ↓, inputs of retained labels", "OSR"][0]
     ours, apart, paper = re.fullmatch(r"\**(\.\d{4})\** ±(\.\d{4}) \((.*)\)", cell).groups()
     assert float(ours) == pytest.approx(spread.mean, abs=5e-5)
     assert float(apart) == pytest.approx((spread.high - spread.low) / 2, abs=5e-5)
@@ -95,7 +95,7 @@ def test_reconstructions_floors_and_infinite_ranks_are_written(gathered):
     assert "| NHLE-CWM (reconstruction) |" in text
     assert not re.search(r"NHLE-CWM(?! \(reconstruction\))", text)
     to_retrained = rows_of(text, "KL to the retrained model")
-    floor = to_retrained["KL ↓, inputs of removed labels", "seed floor: retrained again"]
+    floor = to_retrained["KL ↓, inputs of retired labels", "seed floor: retrained again"]
     assert all(re.fullmatch(r"\.?\d[.\d]* ±[.<\d]+", cell) for cell in floor)
     assert rows_of(text, "Coverage")["Cov_F ↑", "OSR"] == ["**∞** (∞)"] * 4
 
@@ -111,7 +111,7 @@ def test_seconds_come_by_component_in_the_order_of_the_work(gathered):
     assert [seconds(value) for value in (123.4, 12.34, 1.234)] == ["123", "12.3", "1.23"]
 
 
-def test_the_best_is_bold_and_so_is_what_equals_it():
+def test_the_best_is_bold_and_so_are_its_equals():
     values = {"base": 0.99, "retrain": 0.8, "osr": 0.9, "mask": 0.8996, "unsir": 0.89}
     rows = rows_of(markdown(made_up({key(m, "A_R"): v for m, v in values.items()})), "Accuracy")
     bold = {method for (_, method), cells in rows.items() if "**" in cells[0]}
@@ -126,8 +126,8 @@ def test_a_retrained_model_does_not_compete_in_distances():
         markdown(made_up({key(m, "KL_base_R"): v for m, v in values.items()})),
         "KL to the base model",
     )
-    assert "**" in rows["KL ↓, inputs of labels that remain", "OSR"][0]
-    assert "**" not in rows["KL ↓, inputs of labels that remain", "retrained"][0]
+    assert "**" in rows["KL ↓, inputs of retained labels", "OSR"][0]
+    assert "**" not in rows["KL ↓, inputs of retained labels", "retrained"][0]
 
 
 def test_missing_cells_are_blank(tmp_path):
@@ -153,7 +153,7 @@ def test_a_method_that_failed_is_named(tmp_path):
     assert "The &lt;loss&gt; ran away." in render(found)
 
 
-def test_what_differs_from_the_paper_stands_above_the_table():
+def test_differences_from_the_paper_are_above_the_table():
     facts = bench_results.facts(["retrain"]) | {
         "classes": 100,
         "config": {"training": {"epochs": 5, "start": "ImageNet-1K", "side": 128}},
@@ -165,9 +165,9 @@ def test_what_differs_from_the_paper_stands_above_the_table():
     spreads = {at: Spread(0.8, 0.8, 0.8, 1)}
     text = markdown(Gathered(spreads, {cell: facts}, no_notes(cell)))
     assert "Ours is fine-tuned from ImageNet-1K at 128 pixels for 5 epochs, the paper's" in text
-    assert "Judged on 2,000 of 10,000 test images, the first 20 of each label: coverage" in text
+    assert "Judged on 2,000 of 10,000 test images, the first 20 per label: coverage" in text
     # 99 labels of 20 images: the root of .8 x .2 / 1,980
-    assert "A_R has a standard error of up to .0090, and figures of removed labels" in text
+    assert "A_R has a standard error of up to .0090, and values on retired labels" in text
     assert "rest on as few as 20 images." in text
 
 
@@ -197,7 +197,7 @@ def test_seeds_are_counted_where_they_are(tmp_path):
     bench_results.write_seed(tmp_path, 1, forget=["F1", "F2"])
     bench_results.write_seed(tmp_path, 2, forget=["F1"])
     text = markdown(gather(tmp_path))
-    assert "Seeds: 1 to 3 of the base model and the methods, 1 to 3 of retraining." in text
+    assert "Seeds: 1 to 3 for the base model and the methods, 1 to 3 for retraining." in text
 
 
 def test_a_network_that_has_only_begun_is_left_out(tmp_path):
@@ -214,28 +214,28 @@ def test_a_seed_without_its_base_model_counts_for_retraining_alone(tmp_path):
     bench_results.write_seed(tmp_path, 1, forget=["F1"])
     Cell(SET, ARCHITECTURE, 1, "F0").file(tmp_path, ".json").unlink()
     found = gather(tmp_path)
-    assert "Seeds: 1 of the base model and the methods, 2 of retraining." in markdown(found)
-    seeds = {of.method: spread.seeds for of, spread in found.spreads.items() if of.metric == "A_R"}
+    assert "Seeds: 1 for the base model and the methods, 2 for retraining." in markdown(found)
+    seeds = {at.method: spread.seeds for at, spread in found.spreads.items() if at.metric == "A_R"}
     assert seeds.pop("retrain") == 2
     assert set(seeds.values()) == {1}
 
 
-def test_what_rounding_did_is_said(tmp_path):
+def test_the_effect_of_rounding_is_reported(tmp_path):
     bench_results.write_seed(tmp_path, 0, forget=["F2"])
     cell = Cell(SET, ARCHITECTURE, 0, "F2")
     stored = read_result(tmp_path, cell)
     found = gather(tmp_path)
     assert found.rounding == {}
     assert "rounding" not in markdown(found)
-    accuracy, ranks = (found.spreads[key("osr", of, "F2")].mean for of in ("A_R", "Cov_R"))
+    accuracy, ranks = (found.spreads[key("osr", metric, "F2")].mean for metric in ("A_R", "Cov_R"))
     before = {"A_R": accuracy + 0.0123, "A_F": None, "coverage_retained": ranks - 0.25}
     facts = stored.facts | {"full_precision": {"osr": before}}
     write_result(tmp_path, Result(cell, facts, stored.arrays, stored.filter))
-    moved = "rounding the logits to be stored moved A_R by .0123, Cov_R by .2500 at the most"
+    moved = "rounding the logits for storage changed A_R by .0123, Cov_R by .2500 at most"
     assert moved in markdown(gather(tmp_path))
 
 
-def test_a_mask_that_was_not_run_has_no_figures(tmp_path):
+def test_a_mask_that_was_not_run_has_no_values(tmp_path):
     bench_results.write_seed(tmp_path, 0, forget=["F2"])
     cell = Cell(SET, ARCHITECTURE, 0, "F2")
     stored = read_result(tmp_path, cell)
@@ -246,7 +246,7 @@ def test_a_mask_that_was_not_run_has_no_figures(tmp_path):
     assert key("mask", "A_R", "F2") not in gather(tmp_path).spreads
 
 
-def test_the_condition_of_linear_filtration_is_said(tmp_path):
+def test_the_condition_of_linear_filtration_is_reported(tmp_path):
     bench_results.write_seed(tmp_path, 0, forget=["F2"])
     cell = Cell(SET, ARCHITECTURE, 0, "F2")
     stored = read_result(tmp_path, cell)
@@ -258,7 +258,7 @@ def test_the_condition_of_linear_filtration_is_said(tmp_path):
     assert text.count("The condition number of linear filtration's matrix is 36,745.") == 1
 
 
-def test_the_csv_has_every_figure(gathered):
+def test_the_csv_has_every_value(gathered):
     lines = list(csv.DictReader(io.StringIO(tidy(gathered))))
     assert tuple(lines[0]) == COLUMNS
     assert len(lines) == len(gathered.spreads)
@@ -268,7 +268,7 @@ def test_the_csv_has_every_figure(gathered):
         for name, value in zip(("mean", "low", "high"), spread, strict=False):
             assert float(line[f"ours_{name}"]) == pytest.approx(value, rel=1e-5)
         assert int(line["seeds"]) == spread.seeds
-        assert line["paper"] == paper_figures().get(at, "")
+        assert line["paper"] == paper_values().get(at, "")
     assert {line["table"] for line in lines} == {
         "accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time",
     }  # fmt: skip
@@ -288,7 +288,7 @@ def test_three_files_are_written_and_written_again(tmp_path):
     assert {name: (out / name).read_bytes() for name in names} == before
 
 
-RUN_AND_TELL_IMPORTS = """
+RUN_AND_PRINT_IMPORTS = """
 import sys
 from unlabel.__main__ import main
 try:
@@ -300,7 +300,7 @@ finally:
 
 def test_the_command_prints_the_tables_and_needs_no_pytorch(tmp_path):
     bench_results.write_seed(tmp_path, 0, forget=["F1"])
-    command = [sys.executable, "-c", RUN_AND_TELL_IMPORTS, "bench", "tables", str(tmp_path)]
+    command = [sys.executable, "-c", RUN_AND_PRINT_IMPORTS, "bench", "tables", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr.split()) == (0, [])
     assert done.stdout.strip() == (tmp_path / "tables.md").read_text(encoding="utf-8").strip()
@@ -318,7 +318,7 @@ def test_the_page_needs_nothing_else(gathered):
     assert not re.search(r"https?://|<script|<link|@import|url\(", page)
     assert page.count("<table") == page.count("</table>")
     assert "NHLE-CWM (reconstruction)" in page
-    assert ">paper" not in page  # the style says it
+    assert ">paper" not in page  # the style adds it
 
 
 def test_a_network_without_a_floor_has_no_plot_of_it(tmp_path):

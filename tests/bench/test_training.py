@@ -29,13 +29,13 @@ def coloured(n=60):
     labels = torch.arange(n) % 3
     images = torch.randint(0, 100, (n, 3, 8, 8), generator=generator(0), dtype=torch.uint8)
     images[torch.arange(n), labels] += 120
-    return Images.of(images, labels, CPU)
+    return Images.from_tensors(images, labels, CPU)
 
 
 def numbered(side=8):
-    """One image whose pixels say where they are."""
+    """One image whose pixel values are their positions."""
     at = torch.arange(side * side, dtype=torch.uint8).view(1, 1, side, side)
-    return Images.of(at.expand(1, 3, side, side), torch.zeros(1, dtype=torch.int64), CPU)
+    return Images.from_tensors(at.expand(1, 3, side, side), torch.zeros(1, dtype=torch.int64), CPU)
 
 
 def test_inputs_are_normalised_and_channels_last():
@@ -106,10 +106,10 @@ def test_training_learns(optimiser):
     recipe = Recipe(epochs=6, batch=16, rate=rate, optimiser=optimiser, clip=1.0)
     with seeded(0):
         model = build("small", 3)
-    told = []
-    seconds = train(model, images, recipe, 0, told.append)
+    fractions = []
+    seconds = train(model, images, recipe, 0, fractions.append)
     assert (logits_of(model, images).argmax(axis=1) == images.labels.numpy()).mean() > 0.95
-    assert told == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
+    assert fractions == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
     assert seconds["total"] == pytest.approx(6 * seconds["epoch"])
     assert not model.training
 
@@ -140,9 +140,9 @@ def test_logits_do_not_depend_on_the_batch(monkeypatch):
     assert whole.dtype == np.float32
 
 
-def test_descent_takes_one_bounded_step_a_batch():
+def test_descent_takes_one_bounded_step_per_batch():
     model = torch.nn.Linear(2, 1)
-    before = torch.cat([of.detach().flatten().clone() for of in model.parameters()])
+    before = torch.cat([part.detach().flatten().clone() for part in model.parameters()])
     seen = []
 
     def loss(rows):
@@ -151,7 +151,7 @@ def test_descent_takes_one_bounded_step_a_batch():
 
     settings = {"batch": 4, "rate": 0.01, "momentum": 0.0, "epochs": 2, "clip": 1.0}
     descend(model, loss, 10, generator(0), **settings)
-    after = torch.cat([of.detach().flatten() for of in model.parameters()])
+    after = torch.cat([part.detach().flatten() for part in model.parameters()])
     assert [len(rows) for rows in seen] == [4, 4, 2] * 2
     assert sorted(torch.cat(seen[:3]).tolist()) == list(range(10))
     assert torch.linalg.norm(after - before) == pytest.approx(6 * 0.01, rel=1e-3)
@@ -159,9 +159,9 @@ def test_descent_takes_one_bounded_step_a_batch():
 
 def test_a_few_of_each_label():
     images = coloured(60)
-    chosen = images.some_of_each((0, 2), 7, seed=0)
+    chosen = images.sample_per_label((0, 2), 7, seed=0)
     assert torch.bincount(chosen.labels).tolist() == [7, 0, 7]
-    assert len(images.some_of_each((1,), 1000, seed=0)) == 20
+    assert len(images.sample_per_label((1,), 1000, seed=0)) == 20
 
 
 def test_a_model_can_resize_what_it_is_given():

@@ -127,9 +127,12 @@ def test_an_output_is_overwritten_only_by_force(reference, tmp_path, command):
     ("arguments", "words"),
     [
         (["--remove", "cta"], "no label 'cta'.*nearest is 'cat'"),
-        (["--remove", "cat", "--remove", "cat"], "'cat' stands twice"),
-        ([], "either the labels to remove"),
-        (["--remove", "cat", "--keep", "dog"], "either the labels to remove"),
+        (["--remove", "cat", "--remove", "cat"], "'cat' appears twice"),
+        ([], "Give either remove=.* or keep="),
+        (
+            ["--remove", "cat", "--keep", "dog"],
+            "Give either remove=.* or keep=",
+        ),
         ([x for name in NAMES for x in ("--remove", name)], "All 4 labels"),
         (["--remove", "cat", "--input", "logits"], "are probabilities"),
         (["--remove", "cat", "--method", "literal", "--calibrate"], "literal"),

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from golden_faces import DTYPES, INPUTS, METHODS, TOLERANCE, golden_case, golden_filter
+from golden_integrations import DTYPES, INPUTS, METHODS, TOLERANCE, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
 
@@ -45,13 +45,13 @@ def test_a_filter_keeps_labels_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"means": [[1e-170] * 3]}, "The mean of the removed label 0 is not one that"),
-        ({"means": [[0.5, 0.3, 0.1]]}, "The mean of the removed label 0 is not one that"),
-        ({"shares": [[0, 0, 0]]}, "The share of the removed label 0 is not one that"),
-        ({"means": [[1e200, 0, 0]], "method": "literal"}, "The mean of the removed label 0 is not"),
+        ({"means": [[1e-170] * 3]}, "cannot give the mean of the retired label 0"),
+        ({"means": [[0.5, 0.3, 0.1]]}, "cannot give the mean of the retired label 0"),
+        ({"shares": [[0, 0, 0]]}, "cannot give the share of the retired label 0"),
+        ({"means": [[1e200, 0, 0]], "method": "literal"}, "cannot give the mean of the retired"),
         ({"counts": (1.5,)}, "are not counts of rows"),
         ({"counts": None}, "are not counts of rows"),
-        ({"counts": (-1,)}, "is not one count of rows per removed label"),
+        ({"counts": (-1,)}, "is not one count of rows per retired label"),
     ],
 )
 def test_a_filter_that_no_rows_could_give_is_refused(changes, message):
@@ -75,7 +75,7 @@ def test_no_step_can_be_dropped_changed_or_moved(of_three):
     }
     half = of_three.shares / 2
     for changes in (dropped, {"shares": half}, {"means": of_three.means * (1 + 1e-9)}):
-        with pytest.raises(UnlabelError, match="cannot be changed one by one: fit a filter that"):
+        with pytest.raises(UnlabelError, match="cannot be changed: fit a new filter that"):
             replace(of_three, **changes)
 
 
@@ -90,7 +90,7 @@ def test_a_temperature_is_a_number(of_three):
         replace(of_three, temperature="1")
 
 
-def test_what_is_not_a_step_can_be_changed(of_three):
+def test_everything_but_the_steps_can_be_changed(of_three):
     warmer = replace(of_three, temperature=2.0, input="probabilities")
     names = tuple("abcdefghij")
     renamed = replace(warmer, classes_in=names, removed=("a", "e", "h"))

@@ -1,4 +1,4 @@
-"""The direction of imports: the core knows no integration, and no module those built on it."""
+"""The direction of imports: no module imports one that builds on it."""
 
 import ast
 from pathlib import Path
@@ -8,9 +8,10 @@ import pytest
 import unlabel
 
 ROOT = Path(unlabel.__file__).parent
-# Each may import itself and those before it.
+# Each layer may import itself and the layers before it.
 LAYERS = [
     ("_typing", "_printing", "errors"),
+    ("_labels",),
     ("validation",),
     ("_method", "_files"),
     ("filter", "fitting"),
@@ -23,7 +24,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
 def imports(path):
-    """Modules of the package that a file imports, whenever it does."""
+    """Yield the package's modules that a file imports, at the top or inside functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types = [
         inner

@@ -1,4 +1,4 @@
-"""What must hold for every input on the simplex, whatever the method, type and order."""
+"""Promises that hold for every input on the simplex, whatever the method, type and order."""
 
 from dataclasses import replace
 

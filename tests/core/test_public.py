@@ -6,9 +6,9 @@ import pytest
 
 import unlabel
 
-# NumPy, scikit-learn and safetensors are asked for; the others are what scikit-learn needs in
-# its turn (cloudpickle by way of joblib). It also imports pandas where that is installed, so
-# what was imported tells nothing: all other libraries are hidden in place of that.
+# NumPy, scikit-learn and safetensors are required; the others are requirements of scikit-learn
+# (cloudpickle through joblib). scikit-learn also imports pandas if it is installed, so the list of
+# imported modules proves nothing: hide all other libraries instead.
 ALLOWED = [
     "unlabel",
     "numpy",

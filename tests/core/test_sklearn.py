@@ -137,12 +137,12 @@ def test_numbers_may_name_the_columns_of_a_data_frame(confidences, pd):
     by_array = LabelRemover(remove=[1], classes=[1, 2, 3, 4]).fit(confidences, [1] * 80)
     np.testing.assert_array_equal(remover.transform(frame), by_array.transform(confidences))
     np.testing.assert_array_equal(remover.transform(confidences), by_array.transform(frame))
-    with pytest.raises(UnlabelError, match=r"Column 0 of the confidences is 4 and .* label 0 is 1"):
+    with pytest.raises(UnlabelError, match=r"the column 4 where .* the label 1:"):
         remover.transform(frame[[4, 3, 2, 1]])
     counted = LabelRemover(remove=[1], classes=[1, 0, 3, 2])
     counted.fit(pd.DataFrame(confidences), [1] * 80)
     assert counted.transform(pd.DataFrame(confidences)).shape == (80, 3)
-    with pytest.raises(UnlabelError, match="Column 1 of the confidences is 2 and"):
+    with pytest.raises(UnlabelError, match="the column 2 where the model has the label 0:"):
         counted.fit(frame, [1] * 80)
 
 
@@ -152,7 +152,7 @@ def test_numbers_of_numpy_may_name_columns_and_tuples_may_not(confidences, pd):
     remover = LabelRemover(remove=[1]).fit(frame, [1] * 80)
     assert remover.filter_.classes_in == (1, 2, 3, 4)
     frame.columns = pd.MultiIndex.from_product([["a", "b"], [0, 1]])
-    with pytest.raises(UnlabelError, match=r"classes holds \('a', 0\): labels are texts or"):
+    with pytest.raises(UnlabelError, match=r"classes holds \('a', 0\): labels are strings or"):
         remover.fit(frame, [1] * 80)
 
 
@@ -168,11 +168,11 @@ def test_a_filter_refuses_data_frames_in_another_order(confidences, labels, pd):
     frame = pd.DataFrame(confidences, columns=NAMES)
     fitted = LabelRemover(remove=["dog"]).fit(frame, labels).filter_
     np.testing.assert_array_equal(fitted.apply(frame), fitted.apply(confidences))
-    with pytest.raises(UnlabelError, match="Column 0 of the confidences is 'owl'"):
+    with pytest.raises(UnlabelError, match="the column 'owl' where the model has the label 'cat'"):
         fitted.apply(frame[NAMES[::-1]])
 
 
-def test_set_output_gives_a_data_frame_of_the_labels_that_remain(confidences, labels, pd):
+def test_set_output_gives_a_data_frame_of_the_retained_labels(confidences, labels, pd):
     frame = pd.DataFrame(confidences, columns=NAMES, index=np.arange(80) + 500)
     remover = LabelRemover(remove=["dog"]).set_output(transform="pandas").fit(frame, labels)
     result = remover.transform(frame)

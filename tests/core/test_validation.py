@@ -1,4 +1,4 @@
-"""Each mistake gets one UnlabelError sentence that names it and says what to do."""
+"""Each mistake gets one UnlabelError that names it and says what to do."""
 
 import re
 
@@ -46,16 +46,16 @@ def test_an_error_is_a_value_error():
 
 
 BAD_ROWS = [
-    ([0.5, np.nan, 0.25, 0.25], r"Row 7 is not a row of probabilities: it holds NaN in column 1"),
-    ([0.5, 0.25, np.inf, 0.25], r"Row 7 .* holds infinity in column 2"),
-    ([np.inf, -np.inf, 0.5, 0.5], r"Row 7 .* holds infinity in column 0"),
-    ([0.5, 0.5, 0.25, -0.25], r"Row 7 .* holds -0.25 in column 3"),
-    ([0.25, 0.25, 0.25, 0.2], r"Row 7 .* sums to 0.95, not 1; .* divide each row by its sum"),
-    ([0.4, 0.4, 0.2, 0.2], r"Row 7 .* sums to 1.2, not 1"),
-    ([0.0, 0.0, 0.0, 0.0], r"Row 7 .* sums to 0, not 1"),
-    ([2.5, 0.1, 7.0, 0.3], r"Row 7 .* holds 7 in column 2; if these are logits, .*input='logits'"),
-    ([2.5, 0.1, -7.0, 0.3], r"Row 7 .* holds -7 in column 2; if these are logits"),
-    ([1e308, 1e308, 1e308, 1e308], r"Row 7 .* holds 1e\+308 in column 0; if these are logits"),
+    ([0.5, np.nan, 0.25, 0.25], "Row 7 is not a probability vector: the label 'dog' is NaN."),
+    ([0.5, 0.25, np.inf, 0.25], r"Row 7 .* label 'fox' is infinite"),
+    ([np.inf, -np.inf, 0.5, 0.5], "Row 7 .* label 'cat' is infinite"),
+    ([0.5, 0.5, 0.25, -0.25], r"Row 7 .* label 'owl' is -0.25;"),
+    ([0.25, 0.25, 0.25, 0.2], r"Row 7 .* sums to 0.95; give .*, or divide by the sum"),
+    ([0.4, 0.4, 0.2, 0.2], r"Row 7 .* it sums to 1.2;"),
+    ([0.0, 0.0, 0.0, 0.0], r"Row 7 .* it sums to 0;"),
+    ([2.5, 0.1, 7.0, 0.3], r"Row 7 .* label 'fox' is 7; if these are logits, .*input='logits'"),
+    ([2.5, 0.1, -7.0, 0.3], r"Row 7 .* label 'fox' is -7; if these are logits"),
+    ([1e308, 1e308, 1e308, 1e308], r"Row 7 .* label 'cat' is 1e\+308; if these are logits"),
 ]
 
 
@@ -67,7 +67,7 @@ def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
     with np.errstate(over="ignore"):
         rows = rows.astype(dtype)
     if np.isposinf(rows[7]).all():
-        sentence = "Row 7 .* holds infinity in column 0"
+        sentence = "Row 7 .* label 'cat' is infinite"
     assert re.search(sentence, refused(rows=rows))
     with pytest.raises(UnlabelError, match=sentence):
         fitted.apply(rows)
@@ -78,9 +78,9 @@ def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ([0.5, np.nan, 0.25, 0.25], "Row 3 is not a row of logits: it holds NaN in column 1"),
-        ([0.5, 1.0, np.inf, 0.25], "Row 3 .* holds infinity in column 2"),
-        ([-np.inf] * 4, "Row 3 .* holds minus infinity in every column"),
+        ([0.5, np.nan, 0.25, 0.25], "Row 3 is not a vector of logits: the label 'dog' is NaN"),
+        ([0.5, 1.0, np.inf, 0.25], "Row 3 .* label 'fox' is infinite"),
+        ([-np.inf] * 4, "Row 3 .* every label is minus infinity"),
     ],
 )
 def test_the_first_bad_row_of_logits_is_named(row, sentence):
@@ -108,21 +108,21 @@ def test_sums_may_be_off_as_stored_tables_round_them(fitted, dtype, off):
 
 @pytest.mark.parametrize("row", [[0.6, 0.5, -0.1, 0.0], [0.25, 0.25, 0.25, 0.251005]])
 def test_sums_in_float32_let_no_bad_row_in(fitted, row):
-    with pytest.raises(UnlabelError, match="Row 0 is not a row of probabilities"):
+    with pytest.raises(UnlabelError, match="Row 0 is not a probability vector"):
         fitted.apply(np.array([row], dtype=np.float32))
 
 
 def test_probabilities_given_as_logits_are_refused():
     message = refused(input="logits")
-    assert message.startswith("The rows are probabilities and logits are expected")
+    assert message.startswith("The rows are probabilities, not logits")
     assert "input='probabilities'" in message
 
 
 def test_percentages_are_called_so():
     rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 40.0]]
-    with pytest.raises(UnlabelError, match=r"Row 0 .* sums to 100, as percentages do: divide"):
+    with pytest.raises(UnlabelError, match=r"Row 0 .* sums to 100, as percentages do; divide"):
         fit_filter(rows, [0, 1], remove=[0])
-    with pytest.raises(UnlabelError, match=r"rows sum to 100, as percentages do, .*divide by 100"):
+    with pytest.raises(UnlabelError, match="rows are percentages, not logits: divide by 100"):
         fit_filter(rows, [0, 1], remove=[0], input="logits")
 
 
@@ -139,17 +139,17 @@ def test_logits_may_sum_to_1():
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (ROWS[0], r"shape \(4,\): give two dimensions.*confidences\[None, :\]"),
-        (ROWS[None], r"shape \(1, 40, 4\): give two dimensions"),
-        (0.5, r"shape \(\): give two dimensions"),
-        (ROWS[:, :3], "3 columns and the model 4 labels: give one column per label"),
+        (ROWS[0], r"shape \(4,\), not \(rows, 4\).*confidences\[None, :\]"),
+        (ROWS[None], r"shape \(1, 40, 4\), not \(rows, 4\)"),
+        (0.5, r"shape \(\), not \(rows, 4\)"),
+        (ROWS[:, :3], r"shape \(40, 3\), not \(rows, 4\): give one column per label"),
         ([["a", "b", "c", "d"]], "type <U1: give float16, float32 or float64"),
         (ROWS.astype(complex), "type complex128: give"),
         (ROWS.astype(object), "type object: give"),
         ([[0.5, 0.5, 0, 0], [1.0]], "not an array of numbers"),
     ],
 )
-def test_what_is_no_table_of_numbers_is_refused(fitted, rows, sentence):
+def test_anything_but_a_table_of_numbers_is_refused(fitted, rows, sentence):
     with pytest.raises(UnlabelError, match=sentence):
         fitted.apply(rows)
     assert re.search(sentence, refused(rows=rows))
@@ -179,7 +179,7 @@ def test_the_byte_order_of_a_table_does_not_matter(fitted, kind):
     assert fitted.apply(rows).dtype.isnative
 
 
-def test_numbers_that_count_the_columns_of_a_data_frame_are_no_labels():
+def test_numbered_columns_of_a_data_frame_are_not_named_after_labels():
     pandas = pytest.importorskip("pandas")
     fitted = fit_filter(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
     assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
@@ -203,7 +203,7 @@ def test_a_number_given_as_a_text_suggests_the_number():
 
 
 def test_a_suggestion_is_found_in_bounded_time():
-    # Comparing texts in full would take hours.
+    # Comparing whole strings would take hours.
     classes = ["ab" * 100_000, "cat", *range(100_000)]
     rows = np.full((1, len(classes)), 1 / len(classes))
     with pytest.raises(UnlabelError, match="the nearest is 'abab"):
@@ -218,19 +218,19 @@ def test_a_label_without_reference_rows_is_named():
 
 def test_removing_all_labels_is_refused():
     for arguments in ({"remove": NAMES}, {"keep": []}):
-        assert refused(**arguments) == ("All 4 labels would be removed: at least one must remain.")
+        assert refused(**arguments) == ("All 4 labels would be retired: at least one must remain.")
 
 
 @pytest.mark.parametrize("name", ["remove", "keep", "classes"])
 def test_duplicate_labels_are_named(name):
     message = refused(**{name: ["cat", "dog", "owl", "dog"]})
-    assert message == f"The label 'dog' stands twice in {name}: give each label once."
+    assert message == f"The label 'dog' appears twice in {name}: give it once."
 
 
 def test_duplicates_among_many_labels_are_found_in_bounded_time():
     n = 300_000
     rows = np.full((1, n), 1 / n)
-    with pytest.raises(UnlabelError, match="299998 stands twice in classes"):
+    with pytest.raises(UnlabelError, match="299998 appears twice in classes"):
         fit_filter(rows, [0], classes=[*range(n - 1), n - 2], remove=[0])
 
 
@@ -241,23 +241,23 @@ def test_labels_to_keep_among_many_are_found_in_bounded_time():
 
 
 def test_equal_numbers_of_two_types_are_the_same_label():
-    assert "stands twice in classes" in refused(classes=[1, 1.0, 2, 3], truth=None)
+    assert "appears twice in classes" in refused(classes=[1, 1.0, 2, 3], truth=None)
 
 
 @pytest.mark.parametrize("arguments", [{"remove": None}, {"remove": ["cat"], "keep": ["dog"]}])
 def test_either_remove_or_keep_is_given(arguments):
-    assert refused(**arguments).startswith("Give either the labels to remove")
+    assert refused(**arguments).startswith("Give either remove=[...] (--remove) or keep")
 
 
 @pytest.mark.parametrize("name", ["remove", "keep", "classes"])
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("dog", r"='dog' is a single text: give a list, \['dog'\]"),
+        ("dog", r"='dog' is a string: give a list, \['dog'\]"),
         (3, "=3 is not a list of labels: give a list"),
         (np.array("dog"), "is not a list of labels"),
         ((label for label in NAMES), "is not a list of labels"),
-        ([["cat"], "dog", "fox", "owl"], r"holds \['cat'\]: labels are texts or finite numbers"),
+        ([["cat"], "dog", "fox", "owl"], r"holds \['cat'\]: labels are strings or finite numbers"),
         ([{"a": 1}, "dog", "fox", "owl"], "holds {'a': 1}"),
         ([None, "dog", "fox", "owl"], "holds None"),
         ([float("nan"), "dog", "fox", "owl"], "holds nan"),
@@ -267,7 +267,7 @@ def test_either_remove_or_keep_is_given(arguments):
         (["\ud800", "dog", "fox", "owl"], "holds "),
     ],
 )
-def test_what_is_no_list_of_labels_is_refused(name, value, sentence):
+def test_anything_but_a_list_of_labels_is_refused(name, value, sentence):
     assert re.match(f"{name}.*{sentence}", refused(**{name: value}))
 
 
@@ -285,8 +285,8 @@ def test_a_boolean_mask_is_not_a_list_of_numbers():
 
 def test_labels_of_an_unhashable_type_are_refused():
     truth = np.array([["dog"], *TRUTH[1:]], dtype=object)
-    assert refused(truth=truth) == "The true labels are not all texts or numbers."
-    assert "not all texts or numbers" in refused(truth=[["dog"], *TRUTH[1:]])
+    assert refused(truth=truth) == "The true labels are not all strings or numbers."
+    assert "not all strings or numbers" in refused(truth=[["dog"], *TRUTH[1:]])
 
 
 # True labels
@@ -313,10 +313,10 @@ def test_a_missing_true_label_is_named_with_its_row(missing):
     [
         (
             TRUTH[:39],
-            "There are 40 rows of confidences and 39 true labels: give one",
+            "40 rows have 39 true labels: give one per row",
         ),
-        (TRUTH[:, None], r"The true labels have the shape \(40, 1\): give one true label per row"),
-        ("dog", r"The true labels have the shape \(\): give one true label per row"),
+        (TRUTH[:, None], r"The true labels have the shape \(40, 1\): give one per row"),
+        ("dog", r"The true labels have the shape \(\): give one per row"),
     ],
 )
 def test_there_is_one_true_label_per_row(truth, sentence):
@@ -360,7 +360,7 @@ def test_the_transformer_says_the_same():
         LabelRemover(remove=["dgo"], classes=NAMES).fit(ROWS, TRUTH)
 
 
-# A filter that is put together by hand
+# A filter made by hand
 
 
 def parts(**changes):
@@ -377,20 +377,20 @@ def parts(**changes):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"temperature": 0.0}, f"temperature is 0.0: it must lie between {COLDEST} and {HOTTEST}"),
+        ({"temperature": 0.0}, f"temperature is 0.0: give {COLDEST} to {HOTTEST}"),
         ({"temperature": float("nan")}, "temperature is nan"),
-        ({"temperature": 10**400}, "must lie between"),
-        ({"temperature": 5e-324}, "must lie between"),
-        ({"temperature": 2.0, "method": "literal"}, "no temperature"),
+        ({"temperature": 10**400}, f"give {COLDEST} to {HOTTEST}"),
+        ({"temperature": 5e-324}, f"give {COLDEST} to {HOTTEST}"),
+        ({"temperature": 2.0, "method": "literal"}, "use temperature=1"),
         ({"counts": (4, 5)}, "not one count"),
         ({"counts": (-1,)}, "not one count"),
         ({"means": [[0.5, 0.5]]}, r"means have the shape \(1, 2\), not \(1, 3\)"),
-        ({"shares": [[0.3, 0.3, 0.3]]}, "share of the removed label 'a'"),
-        ({"shares": [[0.0, -0.3, 0.3]]}, "share of the removed label 'a'"),
-        ({"shares": [[0.0, 0.0, 0.0]]}, "share of the removed label 'a'"),
-        ({"means": [[0.5, np.nan, 0.5]]}, "mean of the removed label 'a'"),
-        ({"means": [[5.0, 2.5, 2.5]]}, "mean of the removed label 'a'"),
-        ({"method": "mask"}, "mean of the removed label 'a'"),
+        ({"shares": [[0.3, 0.3, 0.3]]}, "share of the retired label 'a'"),
+        ({"shares": [[0.0, -0.3, 0.3]]}, "share of the retired label 'a'"),
+        ({"shares": [[0.0, 0.0, 0.0]]}, "share of the retired label 'a'"),
+        ({"means": [[0.5, np.nan, 0.5]]}, "mean of the retired label 'a'"),
+        ({"means": [[5.0, 2.5, 2.5]]}, "mean of the retired label 'a'"),
+        ({"method": "mask"}, "mean of the retired label 'a'"),
         ({"removed": ("d",)}, "no label 'd'"),
         ({"removed": ()}, "not one count"),
     ],

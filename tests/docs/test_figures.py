@@ -1,4 +1,4 @@
-"""The page "How it works": its figures are the method's, its numbers are the script's."""
+"""The page "How it works": its figures show the method, its numbers come from the script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ measured = pytest.importorskip("measured")
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "how-it-works.md"
-MARKERS = re.compile(rb"\b[mp][0-9a-f]{10}\b")  # named after a hash of what they draw
+MARKERS = re.compile(rb"\b[mp][0-9a-f]{10}\b")  # named after a hash of their drawing
 NUMBERS = re.compile(rb"-?\d+\.?\d*(?:e-?\d+)?")
 
 
@@ -40,7 +40,7 @@ def committed():
 
 
 def points(axes):
-    """Everything that was plotted point by point, whatever the marker."""
+    """Return all plotted points, whatever their marker."""
     return np.vstack([np.column_stack(line.get_data()) for line in axes.lines])
 
 
@@ -101,7 +101,7 @@ def test_committed_numbers_are_what_the_script_measures(recomputed, committed):
     assert same(json.loads(json.dumps(recomputed)), committed)
 
 
-def test_page_quotes_every_number_and_no_other(committed):
+def test_page_quotes_all_numbers_and_no_others(committed):
     page = PAGE.read_text(encoding="utf-8")
     words = " ".join(page.split())
     missing = [phrase for phrase in committed["quoted"].values() if phrase not in words]

@@ -1,4 +1,4 @@
-"""The tables of the page on what we reproduced are what the script gives."""
+"""The committed tables of the page on the reproduction are those of the script."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_the_committed_results_ran_with_the_settings_of_the_suite(study):
 
 @pytest.fixture(scope="module")
 def by_seed():
-    """A_R and A_F on CIFAR-10, by network, seed, set of labels, method and metric."""
+    """Compute A_R and A_F on CIFAR-10, by network, seed, forget set, method and metric."""
     found = {}
     for cell in stored_cells(reproduced.RESULTS):
         if cell.set != "cifar10" or cell.forget == BASE:
             continue
-        of_base = read_result(reproduced.RESULTS, cell.base).arrays
-        outputs = of_base | read_result(reproduced.RESULTS, cell).arrays
+        base_arrays = read_result(reproduced.RESULTS, cell.base).arrays
+        outputs = base_arrays | read_result(reproduced.RESULTS, cell).arrays
         for method in ("base", "unsir", "nhle_cwm"):
             right = outputs[method].argmax(axis=1) == outputs["labels"]
             shares = [right[outputs["labels"] == label].mean() for label in range(10)]
@@ -67,7 +67,7 @@ def by_seed():
 
 
 @pytest.mark.parametrize("method", ["unsir", "nhle_cwm"])
-def test_the_page_tells_the_worst_seeds_of_the_baselines(method, by_seed):
+def test_the_page_has_the_worst_seeds_of_the_baselines(method, by_seed):
     cells = {(*at[:2], forget) for at in by_seed for forget in ("F1", "F2")}
     assert len(cells) == 8
     left = max(by_seed[*cell, method, "A_F"] for cell in cells)
@@ -76,7 +76,7 @@ def test_the_page_tells_the_worst_seeds_of_the_baselines(method, by_seed):
     assert f"A_F is {_three(left)} and A_R {_three(lost)} below the base model's" in page
 
 
-def test_the_page_tells_how_unsir_falls_apart(by_seed):
+def test_the_page_has_the_collapse_of_unsir(by_seed):
     page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
     pairs = [
         " and ".join(_three(by_seed[network, seed, "F4", "unsir", "A_R"]) for seed in (0, 1))
@@ -85,8 +85,8 @@ def test_the_page_tells_how_unsir_falls_apart(by_seed):
     assert f"A_R {pairs[0]} with ResNet18, {pairs[1]} with AllCNN" in page
 
 
-def test_the_page_tells_what_breaking_ties_would_do():
-    """A_R of linear filtration's normalization as its matrices give it, beside mask's."""
+def test_the_page_has_the_effect_of_breaking_ties():
+    """Compare A_R of linear filtration's normalization, off the grid, with mask's."""
     over_seeds = defaultdict(list)
     for cell in stored_cells(reproduced.RESULTS):
         if cell.forget == BASE:
@@ -98,10 +98,11 @@ def test_the_page_tells_what_breaking_ties_would_do():
         labels, logits = base.arrays["labels"], base.arrays["base"].astype(np.float64)
         retained = np.setdiff1d(np.arange(logits.shape[1]), cell.removed)
         as_stored = logits @ arrays["linear_filtration_normalization"].T
-        for found, of in zip((logits[:, retained], as_stored), ("mask", "stored"), strict=True):
-            right = retained[found.argmax(axis=1)] == labels
+        outputs = {"mask": logits[:, retained], "stored": as_stored}
+        for name, output in outputs.items():
+            right = retained[output.argmax(axis=1)] == labels
             accuracy = np.mean([right[labels == label].mean() for label in retained])
-            over_seeds[cell.set, cell.architecture, cell.forget, of].append(accuracy)
+            over_seeds[cell.set, cell.architecture, cell.forget, name].append(accuracy)
     shown = {at: f"{np.mean(values):.4f}".removeprefix("0") for at, values in over_seeds.items()}
     changed = {
         at[:3]: (shown[*at[:3], "stored"], shown[*at[:3], "mask"])

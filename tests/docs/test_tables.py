@@ -1,4 +1,4 @@
-"""The tables of the pages on metrics and on speed are what the scripts give."""
+"""The committed tables of the pages on metrics and on speed are those of the scripts."""
 
 import json
 from pathlib import Path
@@ -18,12 +18,12 @@ def test_the_committed_table_is_the_scripts(name):
     assert f"{{include}} {name}" in (DOCS / "metrics.md").read_text(encoding="utf-8")
 
 
-def test_the_readme_has_the_demos_figures():
+def test_the_readme_has_the_values_of_the_demo():
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     table = (DOCS / "calibration-table.md").read_text(encoding="utf-8")
     second = [line.split(" | ")[3] for line in table.splitlines()[2:]]  # forget set 2
-    for figure in second[:5]:  # log-loss
-        assert figure in readme
+    for value in second[:5]:  # log-loss
+        assert value in readme
 
 
 def test_the_tables_of_speed_are_those_of_the_committed_results():

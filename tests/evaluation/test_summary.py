@@ -105,30 +105,34 @@ DROPPED = object()
     ("way", "to", "words"),
     [
         (("rows", "judged"), -5, "summary.rows.judged is -5, not a number of rows"),
-        (("rows", "judged"), 7, "its rows do not add up"),
+        (("rows", "judged"), 7, "summary.rows does not add up"),
         (("rows", "judged"), True, "rows.judged is True, not a number of rows"),
         (("rows", "extra"), 1, "summary.rows has an unknown key 'extra'"),
         (("rows",), [], r"summary.rows is \[\], not an object"),
         (("figures",), {}, "summary.figures is {}, not a list"),
-        (("figures",), [], "the output that it shows is not among its figures"),
-        (("figures", 1), DROPPED, "the output that it shows is not among its figures"),
+        (("figures",), [], "summary.shown is not in summary.figures"),
+        (("figures", 1), DROPPED, "summary.shown is not in summary.figures"),
         (("figures", 2, "log_loss"), "3", r"figures\[2\].log_loss is '3', not a finite number"),
         (("figures", 2, "log_loss"), DROPPED, r"figures\[2\] has no 'log_loss'"),
         (("figures", 2, "log_loss"), 10**400, r"log_loss is 10+\.\.\.0+, not a finite number"),
         (("figures", 2, "accuracy", "retained"), 1.5, "retained is 1.5, not a number from 0 to 1"),
-        (("figures", 2, "output"), "OSR", "an output stands twice among its figures"),
+        (("figures", 2, "output"), "OSR", "summary.figures has an output twice"),
         (("figures", 2, "output"), "\x1b[2J", r"output is '\\x1b\[2J', not the name of an output"),
         (("figures", 0, "output"), "OSR", "not 'base model'"),
-        (("figures", 2, "to_retrained"), None, "and the retrained models contradict"),
-        (("seed_floor",), None, "its seed floor and its retrained models contradict"),
-        (("shown",), "base model", "the output that it shows is not among its figures"),
-        (("reliability", "OSR"), DROPPED, "its reliability is of other outputs"),
+        (
+            ("figures", 2, "to_retrained"),
+            None,
+            "the distances of OSR, calibrated contradict the retrained",
+        ),
+        (("seed_floor",), None, "summary.seed_floor contradicts the retrained models"),
+        (("shown",), "base model", "summary.shown is not in summary.figures"),
+        (("reliability", "OSR"), DROPPED, "summary.reliability is of other outputs"),
         (("labels", "removed", 0), None, r"labels.removed\[0\] is None, not a text or a finite"),
-        (("labels", "removed", 0), "dog", "The label 'dog' stands twice in labels"),
-        (("labels", "removed", 0), "cow", "by_label is of other labels"),
-        (("labels", "retained"), [], "no label remains"),
-        (("by_label", 0), DROPPED, "by_label is of other labels"),
-        (("destinations", 0), DROPPED, "its destinations are of other labels"),
+        (("labels", "removed", 0), "dog", "The label 'dog' appears twice in labels"),
+        (("labels", "removed", 0), "cow", "summary.by_label is of other labels"),
+        (("labels", "retained"), [], "summary.labels retains no label"),
+        (("by_label", 0), DROPPED, "summary.by_label is of other labels"),
+        (("destinations", 0), DROPPED, "summary.destinations is of other labels"),
         (("destinations", 0, "to", 0, "label"), "bee", "the destinations of 'bee' are not shares"),
         (("destinations", 0, "to", 0, "share"), 0, "is 0, not a number above 0 and up to 1"),
         (("destinations", 0, "to", 0, "share"), 1, "the destinations of 'bee' are not shares"),
@@ -141,20 +145,20 @@ def test_the_sentence_names_the_place(summaries, tmp_path, way, to, words):
     path.write_text(changed(summaries[2], *way, to=to))
     with pytest.raises(UnlabelError, match=words) as refusal:
         read_summary(path)
-    assert str(refusal.value).startswith(f"{path} is not a summary as unlabel evaluate --json")
-    assert str(refusal.value).endswith(". Make it anew.")
+    assert str(refusal.value).startswith(f"{path} is not a valid summary (")
+    assert str(refusal.value).endswith("): make one with unlabel evaluate --json.")
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000])
 def test_numbers_that_json_has_not_are_refused(summaries, tmp_path, number):
     path = tmp_path / "summary.json"
     path.write_text(changed(summaries[2], "figures", 2, "log_loss", to="?").replace('"?"', number))
-    with pytest.raises(UnlabelError, match=r"is not JSON|is inf, not a finite number"):
+    with pytest.raises(UnlabelError, match=r"is not a JSON summary|is inf, not a finite number"):
         read_summary(path)
 
 
 def test_a_file_that_no_summary_fills_is_not_read(tmp_path):
     with (tmp_path / "summary.json").open("wb") as file:
         file.truncate(1 << 40)  # a hole, which takes no room on the disk
-    with pytest.raises(UnlabelError, match=r"summary\.json has over 64 MiB"):
+    with pytest.raises(UnlabelError, match=r"summary\.json is larger than 64 MiB"):
         read_summary(tmp_path / "summary.json")

@@ -1,4 +1,4 @@
-"""A small folder of results, made up: 10 labels, three seeds, the last for the floor alone."""
+"""A small made-up folder of results: 10 labels, three seeds, the last only for the floor."""
 
 import json
 
@@ -37,7 +37,7 @@ def facts(methods, **more):
 
 
 def logits(rng, columns):
-    """Outputs over some of the labels that mostly know the true one."""
+    """Make logits over some of the labels that are mostly right."""
     rows = rng.normal(size=(len(LABELS), len(columns)))
     return rounded(rows + 3 * (LABELS[:, None] == np.array(columns)))
 

@@ -76,7 +76,7 @@ class Browser:
         return json.loads(message)
 
     def open(self, page, width, scheme):
-        """Open a page; what it asked the network for, and what went wrong on it."""
+        """Open a page, and return its network requests and its errors."""
         screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.ask("Emulation.setDeviceMetricsOverride", **screen)
         features = [{"name": "prefers-color-scheme", "value": scheme}]

@@ -9,7 +9,7 @@ from unlabel.__main__ import main
 
 
 def unlabel(*arguments):
-    """Exit code, output and errors of a command."""
+    """Run a command, and return its exit code, output and errors."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
     argv = ["unlabel", *map(str, arguments)]

@@ -1,4 +1,4 @@
-"""Files to be read by code under test, which must end soon and leave no other file behind."""
+"""Files for code under test, which must read them quickly and leave no other file behind."""
 
 import faulthandler
 import time
@@ -16,9 +16,9 @@ HANGS_AFTER = 60
 
 @contextmanager
 def fuzzed_file(name: str, content: bytes) -> Iterator[Path]:
-    """Give a file to read, and keep a copy of it where reading it goes wrong.
+    """Write a file to be read, and keep a copy if reading it fails.
 
-    The copy is there before the reading begins, in case that the process dies of it.
+    The copy is made first, in case reading kills the process.
     """
     FAILURES.mkdir(exist_ok=True)
     copy = FAILURES / f"died-{name}"

@@ -1,4 +1,4 @@
-"""Valid content, edited: strategies for bytes and for JSON."""
+"""Hypothesis strategies that edit valid bytes and valid JSON."""
 
 import copy
 from typing import Any
@@ -45,7 +45,7 @@ ANY_JSON = st.recursive(
 
 @st.composite
 def edited_bytes(draw: st.DrawFn, content: bytes, most: int = 3) -> bytes:
-    """Bytes with a few pieces put in, replaced, taken out or doubled, or with the end cut off."""
+    """Insert, replace, delete or double a few pieces of some bytes, or cut off the end."""
     edited = bytearray(content)
     for _ in range(draw(st.integers(1, most))):
         start = draw(st.integers(0, len(edited)))
@@ -62,7 +62,7 @@ def edited_bytes(draw: st.DrawFn, content: bytes, most: int = 3) -> bytes:
 
 @st.composite
 def edited_json(draw: st.DrawFn, value: Any, most: int = 2) -> Any:
-    """A document with a few of its nodes replaced, taken out, or put in the place of others."""
+    """Replace, move or drop a few nodes of a document."""
     edited = copy.deepcopy(value)
     for _ in range(draw(st.integers(1, most))):
         places = list(_places(edited))
@@ -81,7 +81,7 @@ def edited_json(draw: st.DrawFn, value: Any, most: int = 2) -> Any:
 
 
 def _places(value: Any) -> Any:
-    """Every place of a document that holds a node."""
+    """Yield the container and key of every node of a document."""
     keys = value.keys() if isinstance(value, dict) else range(len(value))
     for key in list(keys):
         yield value, key

@@ -1,27 +1,27 @@
-"""Numbers that were chosen to be slow to look up."""
+"""Numbers chosen to be slow to look up."""
 
 import numpy as np
 
 
-def numbers_in_each_others_way(bits, n_first, n_after):
-    """Give small numbers of different hashes that a dictionary of 2**bits places looks long for.
+def colliding_numbers(bits, n_first, n_after):
+    """Return small numbers with different hashes that collide in a dictionary of 2**bits slots.
 
-    The first are the places that it looks at one after another, and those after them start
-    somewhere on that way.
+    The first ones fill the slots that a lookup probes one after another; the others start
+    somewhere along that path.
     """
     mask = (1 << bits) - 1
-    way = [0]
-    while len(way) < n_first:
-        way.append((5 * way[-1] + 1) & mask)
+    path = [0]
+    while len(path) < n_first:
+        path.append((5 * path[-1] + 1) & mask)
     taken = np.zeros(1 << bits, dtype=bool)
-    taken[way] = True
+    taken[path] = True
     numbers = np.random.default_rng(0).integers(1 << bits, 1 << bits + 9, 5_000_000)
-    place, rest = numbers & mask, numbers.copy()
-    stays = taken[place]
+    slot, rest = numbers & mask, numbers.copy()
+    stays = taken[slot]
     while rest.any():
         rest >>= 5
-        place = (5 * place + rest + 1) & mask
-        stays &= taken[place]
+        slot = (5 * slot + rest + 1) & mask
+        stays &= taken[slot]
     after = np.unique(numbers[stays])[:n_after]
     assert len(after) == n_after
-    return [*way, *after.tolist()]
+    return [*path, *after.tolist()]

@@ -1,4 +1,4 @@
-"""Small ONNX models, and ONNX Runtime's answers."""
+"""Small ONNX models, run with ONNX Runtime."""
 
 import numpy as np
 import onnxruntime as ort
@@ -6,7 +6,7 @@ from onnx import helper
 
 
 def run(model, **inputs):
-    """What ONNX Runtime says of a model, output by output."""
+    """Run a model, and return its outputs by name."""
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs), strict=True))

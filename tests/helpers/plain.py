@@ -3,8 +3,8 @@
 The projector comes from the published construction: Gauss-Jordan elimination for a basis
 of the null space, Gram-Schmidt for an orthonormal one, and their product.
 
-What must hold to the last digit is written out once more on decimal numbers, which do not
-underflow and lose nothing in a subtraction. There the projector is the closed form, which
+Results that must hold to the last digit are computed again with decimal numbers, which do
+not underflow and lose nothing in a subtraction. There the projector is the closed form, which
 the tests compare with the construction.
 """
 
@@ -13,12 +13,12 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-# More than a subtraction of what the tests compare can lose.
+# More digits than any subtraction in the tests can lose.
 DIGITS = 400
 
 
 def null_space_by_gauss_jordan(mean):
-    """Basis of the solutions of ``mean . v = 0``, a vector a row."""
+    """Find a basis of the solutions of ``mean . v = 0``, one vector per row."""
     n = len(mean)
     matrix = [[float(value) for value in mean]]
     pivot = max(range(n), key=lambda j: abs(matrix[0][j]))
@@ -35,7 +35,7 @@ def null_space_by_gauss_jordan(mean):
 
 
 def gram_schmidt(basis):
-    """Orthonormal rows with the same span; each row is cleaned twice."""
+    """Orthonormalise the rows, each of them twice."""
     orthonormal = np.zeros_like(basis)
     for i, vector in enumerate(basis):
         for _ in range(2):
@@ -81,7 +81,7 @@ def remove_label_to_the_letter(x, i, project, share):
 
 
 def fit(references, removed, n, remove=remove_label):
-    """Steps that remove some columns in order, given the reference rows of each."""
+    """Fit the steps that remove columns in order, on the reference rows of each."""
     there, steps = list(range(n)), []
     for rows, column in zip(references, removed, strict=True):
         rows = [apply_row(np.asarray(y, float), steps, remove) for y in rows]
@@ -102,12 +102,12 @@ def apply(rows, steps, remove=remove_label):
 
 
 def exactly(values):
-    """Decimal numbers that equal some floats, to be worked on with `DIGITS` digits."""
+    """Convert floats to decimal numbers, exactly."""
     return [Decimal(float(value)) for value in values]
 
 
 def normalised_exactly(values):
-    """Do what `exactly` does, and divide by the sum."""
+    """Convert floats to decimal numbers, and divide them by their sum."""
     numbers = exactly(values)
     with localcontext(prec=DIGITS):
         return [number / sum(numbers) for number in numbers]
@@ -120,7 +120,7 @@ def softmax_exactly(logits):
 
 
 def fit_exactly(references, removed, n):
-    """Do what `fit` does, on decimal numbers, for rows that are not all alike."""
+    """Fit with decimal numbers, on rows that are not all equal."""
     there, steps = list(range(n)), []
     with localcontext(prec=DIGITS):
         for rows, column in zip(references, removed, strict=True):
@@ -154,7 +154,7 @@ def _project(mean, x):
 
 
 def log_loss(rows, truth, temperature=1.0):
-    """Mean of -log of the true label's probability after rows get a temperature."""
+    """Average -log of the true label's probability, at a temperature."""
     losses = []
     for row, true in zip(rows, truth, strict=True):
         logs = [math.log(p) / temperature if p > 0 else -math.inf for p in row]
@@ -164,7 +164,7 @@ def log_loss(rows, truth, temperature=1.0):
 
 
 def best_temperature(rows, truth):
-    """Temperature of the lowest log-loss: a grid first, a golden-section search around its best."""
+    """Find the temperature of the lowest log-loss: a grid, then a golden-section search."""
     grid = [math.log(0.01) + step * math.log(1e4) / 60 for step in range(61)]
     at = min(range(61), key=lambda step: log_loss(rows, truth, math.exp(grid[step])))
     low, high = grid[max(at - 1, 0)], grid[min(at + 1, 60)]

@@ -110,7 +110,7 @@ def kl_divergence(outputs, reference, epsilon=EPSILON):
 
 
 def jensen_shannon(outputs, reference):
-    """The entropy of the middle less the mean entropy."""
+    """Subtract the mean entropy from the entropy of the average row."""
 
     def entropy(row):
         return -fsum(value * log(value) for value in row if value > 0)

@@ -1,12 +1,16 @@
-"""Signals that come at every step of a run, one run for each step."""
+"""Interrupting a run at each of its steps in turn."""
 
 import contextlib
 import sys
 
 
 def outcomes(run, after, *modules):
-    """Give what `after` finds once a signal has ended `run`, for each step in the modules' code."""
-    traced = {contextlib.__file__, run.__code__.co_filename, *(of.__file__ for of in modules)}
+    """Interrupt `run` at each step of the modules' code, and yield the result of `after`."""
+    traced = {
+        contextlib.__file__,
+        run.__code__.co_filename,
+        *(module.__file__ for module in modules),
+    }
     step = 0
     while _interrupted(run, step, traced):
         yield after()
@@ -16,7 +20,7 @@ def outcomes(run, after, *modules):
 
 
 def _interrupted(run, step, traced):
-    """Run up to a step of the interpreter: was the step reached?"""
+    """Interrupt a run at a step of the interpreter; return whether it got that far."""
     left = step
 
     def trace(frame, event, _):

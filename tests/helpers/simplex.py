@@ -1,4 +1,4 @@
-"""Filters and rows for them at the edges of the simplex, for hypothesis."""
+"""Hypothesis strategies for filters, and rows at the edges of the simplex."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def probabilities(n):
 def logits(n):
     entry = st.sampled_from(LOGIT_EDGES) | st.floats(-1e4, 1e4)
     row = st.lists(entry, min_size=n, max_size=n)
-    # Rows that sum to 1 would be taken for probabilities.
+    # Rows that sum to 1 would be mistaken for probabilities.
     return row.filter(lambda row: max(row) > -np.inf and abs(sum(row) - 1) > 0.1)
 
 

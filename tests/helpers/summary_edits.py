@@ -1,4 +1,4 @@
-"""Edits of a summary as a careless or a hostile hand makes them: random, from a seed."""
+"""Random edits of a summary, careless or hostile, from a seed."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ EXTREMES = [
 
 
 def places(value, path=()):
-    """Every place in nested dicts and lists, as the keys that lead there."""
+    """Yield the path of every node in nested dicts and lists."""
     parts = value.items() if isinstance(value, dict) else enumerate(value)
     for key, part in parts:
         yield (*path, key)
@@ -21,7 +21,7 @@ def places(value, path=()):
 
 
 def edited(summary, rng):
-    """Give the JSON of a summary after one to three random edits."""
+    """Return the JSON of a summary after one to three random edits."""
     summary = copy.deepcopy(summary)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         every = list(places(summary))

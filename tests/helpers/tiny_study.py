@@ -1,4 +1,4 @@
-"""The quick suite's study in a form that takes seconds."""
+"""The study of the quick suite, with settings that take seconds."""
 
 from dataclasses import replace
 

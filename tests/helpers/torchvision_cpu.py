@@ -1,6 +1,6 @@
-"""Makes torchvision importable beside a PyTorch that its compiled operators do not fit.
+"""Makes torchvision importable with a PyTorch that its compiled operators do not match.
 
-To be imported before transformers, which imports torchvision where it is there.
+Import this module before transformers, which imports torchvision if it is installed.
 """
 
 from importlib.util import find_spec

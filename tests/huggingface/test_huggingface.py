@@ -1,4 +1,4 @@
-# ruff: noqa: E402  (what may be missing is looked for first)
+# ruff: noqa: E402  (optional libraries are looked for first)
 import copy
 import inspect
 import os
@@ -35,7 +35,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from golden_faces import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
+from golden_integrations import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
 from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel.huggingface import FILTER_FILE, remove_labels
 
@@ -138,7 +138,7 @@ def test_the_model_keeps_its_class_signature_and_outputs(bert, tokenizer):
     assert torch.equal(logs, output.logits)
 
 
-def test_the_loss_is_that_of_the_remaining_labels(bert, tokenizer):
+def test_the_loss_is_that_of_the_retained_labels(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     filtered = remove_labels(bert, golden_filter("osr", "logits"))
     labels = torch.tensor([0, 6, 3, 3, -100])  # -100: left out, as everywhere in transformers
@@ -157,7 +157,7 @@ def test_the_losses_of_a_batchs_parts_add_up_to_the_batchs(bert, tokenizer):
     whole = filtered(**inputs, labels=labels).loss
     parts = [
         filtered(
-            **{name: of[rows] for name, of in inputs.items()},
+            **{name: tensor[rows] for name, tensor in inputs.items()},
             labels=labels[rows],
             num_items_in_batch=torch.tensor(5),
         ).loss
@@ -166,7 +166,7 @@ def test_the_losses_of_a_batchs_parts_add_up_to_the_batchs(bert, tokenizer):
     assert torch.isclose(sum(parts), whole)
 
 
-def test_labels_given_by_position_are_those_that_remain(bert, tokenizer):
+def test_labels_given_by_position_are_numbered_as_the_retained_ones(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     filtered = remove_labels(bert, golden_filter("osr", "logits"))
     labels = torch.tensor([0, 6, 3, 3, 1])
@@ -205,12 +205,12 @@ def segformer():
     return SegformerForSemanticSegmentation(config).eval()
 
 
-def test_a_segmentation_is_told_its_dimension(segformer):
+def test_a_segmentation_needs_dim(segformer):
     fitted = golden_filter("osr", "logits")
     images = {"pixel_values": torch.rand(1, 3, 40, 40)}
     logits = logits_of(segformer, images)
     assert logits.shape == (1, 10, 10, 10)
-    with pytest.raises(UnlabelError, match=r"the shape \(1, 10, 10, 10\): say which .*dim=1 for"):
+    with pytest.raises(UnlabelError, match=r"the shape \(1, 10, 10, 10\): name the .*dim=1 for"):
         remove_labels(segformer, fitted)(**images)
     filtered = remove_labels(segformer, fitted, dim=1)
     expected = fitted.apply(logits.movedim(1, -1).reshape(100, 10).numpy())
@@ -221,7 +221,7 @@ def test_a_segmentation_is_told_its_dimension(segformer):
         filtered(**images, labels=torch.zeros(1, 40, 40, dtype=torch.int64))
 
 
-def test_a_filter_of_probabilities_must_be_told_that_it_is_given_logits(bert):
+def test_a_filter_of_probabilities_needs_input_logits(bert):
     for fitted, input in (
         (golden_filter("osr", "probabilities"), None),
         (golden_filter("osr", "logits"), "probabilities"),
@@ -237,15 +237,15 @@ def test_a_config_that_contradicts_itself_is_refused(bert):
     numbered = LabelRemover(remove=[2], input="logits", method="mask").fit(GOLDEN["logits"]).filter_
     names = LABELS["id2label"]
     bert.config.label2id = LABELS["label2id"] | {"cat": 5, "dog": 3}
-    with pytest.raises(UnlabelError, match=r"Label 3 is 'cat' in .*, and 'cat' is label 5 in its"):
+    with pytest.raises(UnlabelError, match=r"Label 3 is 'cat' in .*, but 'cat' is label 5 in its"):
         remove_labels(bert, fitted)
     bert.config.label2id = {f"LABEL_{number}": number for number in range(10)}  # names no label
     assert remove_labels(bert, fitted).config.num_labels == 7
     bert.config.id2label = {number + 1: name for number, name in names.items()}
-    with pytest.raises(UnlabelError, match=r"keys of .*id2label are 1, 2, .* from 0 to n-1"):
+    with pytest.raises(UnlabelError, match=r"keys of .*id2label are 1, 2, .* them from 0 to n-1"):
         remove_labels(bert, fitted)
     bert.config.id2label = names | {4: "cat"}
-    with pytest.raises(UnlabelError, match=r"'cat' stands twice in config\.id2label"):
+    with pytest.raises(UnlabelError, match=r"'cat' appears twice in config\.id2label"):
         remove_labels(bert, numbered)
 
 
@@ -259,11 +259,11 @@ def test_a_filtered_model_can_be_compiled_and_exported(bert, tokenizer):
     exported = torch.export.export(
         filtered, (), inputs, dynamic_shapes=dict.fromkeys(inputs, batch)
     ).module()
-    fewer = {name: of[:3] for name, of in inputs.items()}
+    fewer = {name: tensor[:3] for name, tensor in inputs.items()}
     assert torch.allclose(exported(**fewer).logits, expected[:3], atol=1e-5)
 
 
-def test_a_hook_on_one_model_is_none_on_the_other(bert, tokenizer):
+def test_a_hook_on_one_model_is_not_on_the_other(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     called = []
     bert.register_forward_hook(lambda *_: called.append("before"))
@@ -323,7 +323,7 @@ def test_saving_writes_the_model_that_is_held(bert, tmp_path):
     assert not (tmp_path / "other" / FILTER_FILE).exists()
 
 
-def test_what_was_changed_in_the_filtered_model_is_saved_with_it(bert, tmp_path):
+def test_changes_of_the_filtered_model_are_saved_with_it(bert, tmp_path):
     filtered = remove_labels(bert, golden_filter("mask", "logits"))
     filtered.resize_token_embeddings(25)
     filtered.save_pretrained(tmp_path, True, None, False)
@@ -333,7 +333,7 @@ def test_what_was_changed_in_the_filtered_model_is_saved_with_it(bert, tmp_path)
 
 
 @pytest.mark.parametrize("how", ["compile", "forward"])
-def test_a_compiled_model_is_filtered_all_the_same(bert, tokenizer, how):
+def test_a_compiled_model_is_filtered_too(bert, tokenizer, how):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     fitted = golden_filter("osr", "logits")
     expected = logits_of(remove_labels(bert, fitted), inputs)
@@ -392,10 +392,12 @@ def test_a_filter_may_number_the_labels():
     assert filtered.config.id2label[2] == "deer"
 
 
-def test_what_does_not_fit_is_refused_in_one_sentence(bert):
+def test_models_and_filters_that_do_not_fit_are_refused_in_one_sentence(bert):
     fitted = golden_filter("mask", "logits")
     for kind in ("multi_label_classification", "regression"):
-        with pytest.raises(UnlabelError, match=f"The model's problem_type is '{kind}': only"):
+        with pytest.raises(
+            UnlabelError, match=f"The model's problem_type is '{kind}': it must be single_label"
+        ):
             remove_labels(tiny_bert(problem_type=kind), fitted)
     other = dict(LABELS["id2label"]) | {4: "elk", 5: "wolf"}
     with pytest.raises(UnlabelError, match=r"^Label 4 is 'elk' in the model's .* and 'deer' in"):
@@ -409,7 +411,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(bert):
     with pytest.raises(UnlabelError, match="The model has a filter already"):
         remove_labels(remove_labels(bert, fitted), fitted)
     lonely = LabelRemover(keep=["cat"], classes=CLASSES, input="logits", method="mask")
-    with pytest.raises(UnlabelError, match="Only 'cat' would remain"):
+    with pytest.raises(UnlabelError, match="Only 'cat' would be left"):
         remove_labels(bert, lonely.fit(GOLDEN["logits"]).filter_)
 
 
@@ -431,6 +433,6 @@ def test_without_transformers_the_import_names_the_extra():
         [sys.executable, "-c", WITHOUT_TRANSFORMERS], capture_output=True, text=True
     )
     assert done.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: unlabel.huggingface needs transformers: "
+        "unlabel.errors.MissingExtraError: transformers is not installed: "
         "pip install 'unlabel[huggingface]'."
     )

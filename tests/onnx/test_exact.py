@@ -1,6 +1,6 @@
 """Filters in PyTorch and ONNX that a subtraction would cost all digits, against exact numbers."""
 
-# ruff: noqa: E402  (what may be missing is looked for first)
+# ruff: noqa: E402  (optional libraries are looked for first)
 from dataclasses import replace
 from decimal import localcontext
 
@@ -60,7 +60,7 @@ def test_a_label_whose_mean_is_nothing_on_itself(face):
 @pytest.mark.parametrize("input", ["probabilities", "logits"])
 @pytest.mark.parametrize("own", [0, 1e-9, 1e-8, 1e-4, 0.3])
 def test_a_label_whose_mean_is_hardly_anything_on_itself(face, input, own):
-    # The share holds as little of the labels that remain as the row does: both of them count.
+    # The share holds as little of the retained labels as the row does: both of them count.
     fitted = replace(removal_of_two([own, 1 - own, 0, 1e-18]), input=input)
     rows = np.array([[1, 0, rest, 0] for rest in (1e-20, 1e-19, 1e-17, 1e-9)])
     if input == "logits":

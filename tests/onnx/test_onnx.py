@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from commands import unlabel
-from golden_faces import (
+from golden_integrations import (
     DTYPES,
     INPUTS,
     METHODS,
@@ -112,7 +112,7 @@ def test_factors_next_to_one_are_not_left_out():
     np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-14)
 
 
-def test_the_last_label_that_remains_gets_everything():
+def test_the_only_retained_label_gets_everything():
     fitted = mask_filter(2, remove=[0])
     assert run(graft(identity_model(2), fitted), x=np.array([[1, 0]], "f4"))["scores"] == 1
 
@@ -203,7 +203,7 @@ def test_raw_scores_of_scikit_learn_are_logits(digits, zipmap):
 
 
 @pytest.mark.parametrize("model", [b"", LogisticRegression()], ids=type)
-def test_what_is_no_model_is_refused_in_one_sentence(model):
+def test_other_objects_than_models_are_refused_in_one_sentence(model):
     with pytest.raises(UnlabelError, match=r"The model is a .*: give an onnx\.ModelProto or"):
         graft(model, mask_filter(3))
     with pytest.raises(UnlabelError, match="The filter is a str: give an OutputFilter"):
@@ -227,7 +227,7 @@ def test_a_model_with_other_labels_is_refused(digits):
     for zipmap in (True, False):
         exported = to_onnx(model, X[:1], options={"zipmap": zipmap})
         fitted = mask_filter(10, remove=["one"], classes=NAMES.tolist())
-        with pytest.raises(UnlabelError, match=r"Label 0 of the model is 'eight' .* is 'zero'"):
+        with pytest.raises(UnlabelError, match=r"Label 0 is 'eight' in the model and 'zero' in"):
             graft(exported, fitted)
         with pytest.raises(UnlabelError, match=r"filter is for 3 labels .* 10"):
             graft(exported, mask_filter(3))
@@ -425,7 +425,7 @@ def test_a_top_label_is_found_in_every_type(how):
 NOT_FOLLOWED = {
     "top one": ("int64[N,1]", "values, l = TopK(p, k)"),
     "top one of the logits": ("int64[N,1]", "values, l = TopK(s, k)"),
-    "top one of what they come from": ("int64[N,1]", "values, l = TopK(s0, k)"),
+    "top one of the scores before": ("int64[N,1]", "values, l = TopK(s0, k)"),
     "counted from one": ("int64[N]", "top = ArgMax<axis=1, keepdims=0>(p)  l = Add(top, k)"),
     "the least one": ("int32[N]", "i = ArgMin<axis=1, keepdims=0>(s)  l = Cast<to=6>(i)"),
     "by a product": (
@@ -456,7 +456,7 @@ def test_a_label_that_is_not_followed_is_refused(how):
          float[3,3] w = {{0,0,1, 0,1,0, 1,0,0}}>
         {{ s0 = MatMul(x, v)  s = Div(s0, two)  p = Softmax<axis=1>(s)  {nodes} }}""")
     assert run(model, x=np.eye(5, dtype="f4")[:4], yes=np.array(True))["l"].size == 4
-    message = "'l' is computed from the confidences .*graph.output or with onnx.utils.extract_model"
+    message = "'l' is computed from the conf.* graph.output or with onnx.utils.extract_model"
     with pytest.raises(UnlabelError, match=message):
         graft(model, mask_filter(3))
     del model.graph.output[1]
@@ -479,7 +479,7 @@ def test_a_classifiers_label_that_is_not_followed_is_refused(digits):
         graft(model, fitted)
 
 
-def test_integers_that_do_not_come_of_the_logits_stay_as_they_are():
+def test_integers_that_are_not_computed_from_the_logits_stay_as_they_are():
     model = parsed("""
         net (float[N,5] x, int64[N] id) => (float[N,3] p, int64[2] size, int64[N] same, int32[N] b)
         <float[5,3] v = {0,0,1, 0,1,0, 1,0,0, 0,0,0, 1,1,1}>
@@ -493,7 +493,7 @@ def test_integers_that_do_not_come_of_the_logits_stay_as_they_are():
 
 
 @pytest.mark.parametrize("width", [2, 3])
-def test_what_is_no_top_label_of_the_confidences_stays_as_it_is(width):
+def test_other_top_labels_than_that_of_the_confidences_stay_as_they_are(width):
     # Groups of labels before the head, as wide as the head or not, and the best row of each label.
     model = parsed(f"""
         grouped (float[N,3] x, float[3,{width}] a, float[{width},3] b)
@@ -528,7 +528,7 @@ def test_a_width_that_is_not_known_is_checked_as_the_model_runs():
         run(grafted, x=np.full((3, 4), 0.25, "f4"))
 
 
-# What a user did wrong
+# Mistakes of the user
 
 
 SOFTMAX = "net (float[N,3] x) => (float[N,3] p) { p = Softmax<axis=1>(x) }"
@@ -567,9 +567,9 @@ WRONG = {
     "labels that do not exclude each other": (
         "net (float[N,3] x) => (float[N,3] p) { s = Sigmoid(x) p = Identity(s) }",
         {},
-        "'p' comes from a Sigmoid: only labels that exclude each other can be removed",
+        "'p' comes from a Sigmoid: only labels that exclude each other can be retired",
     ),
-    "no node": ("net (float[N,3] x) => (float[N,3] x) {}", {}, "'x' is computed by no node"),
+    "no node": ("net (float[N,3] x) => (float[N,3] x) {}", {}, "'x' is not computed by any node"),
 }
 
 
@@ -645,7 +645,7 @@ def three_scores(nodes, opset=17):
 
 
 @pytest.mark.parametrize("case", LAST_OPERATORS)
-def test_what_the_last_operators_give_is_seen(case):
+def test_the_last_operators_tell_logits_from_probabilities(case):
     nodes, found = LAST_OPERATORS[case]
     model = three_scores(nodes)
     run(model, x=np.eye(3, dtype="f4"))
@@ -655,8 +655,8 @@ def test_what_the_last_operators_give_is_seen(case):
     assert graft(model, mask_filter(3, input=found))
 
 
-AXIS = "from a Softmax that does not go over the labels: correct the axis"
-SHIFTED = "holds probabilities that a constant is added to or multiplied with"
+AXIS = "from a Softmax that does not go over the labels: correct its axis"
+SHIFTED = "holds probabilities plus or times a constant: give the probabilities"
 NEITHER = {
     "over the batch": ("p = Softmax<axis=0>(x)", 17, AXIS),
     "over the batch, as logarithms": ("p = LogSoftmax<axis=0>(x)", 17, AXIS),
@@ -672,7 +672,7 @@ NEITHER = {
 
 @pytest.mark.parametrize("input", INPUTS)
 @pytest.mark.parametrize("case", NEITHER)
-def test_what_is_neither_logits_nor_probabilities_is_refused(case, input):
+def test_outputs_that_are_neither_logits_nor_probabilities_are_refused(case, input):
     nodes, opset, message = NEITHER[case]
     with pytest.raises(UnlabelError, match=message):
         graft(three_scores(nodes, opset), mask_filter(3, input=input))
@@ -696,11 +696,11 @@ OPEN = {
 
 @pytest.mark.parametrize("input", INPUTS)
 @pytest.mark.parametrize("case", OPEN)
-def test_where_nothing_can_be_told_the_filter_is_believed(case, input):
+def test_the_declared_input_holds_if_the_operators_leave_it_open(case, input):
     assert graft(three_scores(OPEN[case]), mask_filter(3, input=input))
 
 
-def test_operators_of_another_domain_are_not_taken_for_those_they_are_named_after():
+def test_operators_of_another_domain_are_not_taken_for_those_of_the_same_name():
     model = parse_model("""<ir_version: 8, opset_import: ["": 17, "mine": 1]>
         net (float[N,3] x) => (float[N,3] p) { p = mine.Add(x) }
         <domain: "mine", opset_import: ["": 17]> Add (a) => (b) { b = Identity(a) }""")
@@ -708,7 +708,7 @@ def test_operators_of_another_domain_are_not_taken_for_those_they_are_named_afte
         assert graft(model, mask_filter(3, input=input))
 
 
-def test_the_command_takes_what_the_model_gives(tmp_path):
+def test_the_command_has_an_option_for_the_kind_of_input(tmp_path):
     (tmp_path / "model.onnx").write_bytes(parsed(LINEAR).SerializeToString())
     mask_filter(3).save(tmp_path / "filter")
     arguments = ("onnx", tmp_path / "model.onnx", tmp_path / "filter", "--out", tmp_path / "new")
@@ -764,7 +764,7 @@ def test_without_onnx_the_import_names_the_extra():
     code = "import sys; sys.modules['onnx'] = None; import unlabel.onnx"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
-    assert last.endswith("unlabel.onnx needs onnx: pip install 'unlabel[onnx]'.")
+    assert last.endswith(": onnx is not installed: pip install 'unlabel[onnx]'.")
 
 
 def test_onnx_runtime_is_not_needed(tmp_path):

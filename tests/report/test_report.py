@@ -148,8 +148,8 @@ def test_the_comparison_has_the_figures_of_every_output(summary):
         return [cell.removeprefix("*") for cell in row]
 
     for heading, path in {
-        "Accuracy on labels that remain": ("accuracy", "retained"),
-        "Accuracy on removed labels": ("accuracy", "removed"),
+        "Accuracy on retained labels": ("accuracy", "retained"),
+        "Accuracy on retired labels": ("accuracy", "removed"),
         "Coverage": ("coverage", "retained"),
         "Ties": ("ties",),
         "Log-loss": ("log_loss",),
@@ -159,15 +159,15 @@ def test_the_comparison_has_the_figures_of_every_output(summary):
         expected = [value(figure, *path) for figure in figures]
         assert plain(page.row(heading)) == [score(number) for number in expected], heading
     changed = [value(figure, "changed", "retained") for figure in figures]
-    assert page.row("Changed, inputs of labels that remain") == [percent(x) for x in changed]
+    assert page.row("Changed, inputs of retained labels") == [percent(x) for x in changed]
     for of, path in enumerate([("kl_to_base",), ("to_retrained", "kl")]):
-        for kind, words in (("retained", "labels that remain"), ("removed", "removed labels")):
+        for kind, words in (("retained", "retained labels"), ("removed", "retired labels")):
             cells = plain(page.row(f"KL, inputs of {words}", of))
             assert [cell.split()[0] for cell in cells] == [
                 score(value(figure, *path, kind)) for figure in figures
             ]
     ratios = [value(figure, "over_floor", "js", "removed") for figure in figures]
-    shown = [cell.split()[1:] for cell in page.row("JS, inputs of removed labels")]
+    shown = [cell.split()[1:] for cell in page.row("JS, inputs of retired labels")]
     assert shown == [[ratio(x)] if x is not None else [] for x in ratios]
 
 
@@ -199,8 +199,8 @@ def test_the_best_of_a_row_is_bold(summary):
     assert bold("Log-loss") == ["OSR, calibrated", "mask, calibrated"]
     assert bold("Coverage") == []
     assert bold("Attack AUC") == ["mask"]
-    assert bold("KL, inputs of labels that remain", of=0) == []
-    assert bold("KL, inputs of labels that remain", of=1) == ["mask, calibrated"]
+    assert bold("KL, inputs of retained labels", of=0) == []
+    assert bold("KL, inputs of retained labels", of=1) == ["mask, calibrated"]
 
 
 def test_the_sentence_and_the_plots_follow_the_summary(summary):
@@ -209,14 +209,14 @@ def test_the_sentence_and_the_plots_follow_the_summary(summary):
     text = " ".join(page.text.split())
     assert (
         f"Without bee and elk, {percent(shown['changed']['retained'])} of the predictions on "
-        f"inputs of the labels that remain change, and accuracy on them goes from "
+        f"inputs of retained labels change, and accuracy on them goes from "
         f"{score(base['accuracy']['retained'])} to {score(shown['accuracy']['retained'])}"
     ) in text
     for origin in summary["destinations"]:
         for to in origin["to"]:
             assert f"{origin['label']} to {to['label']}: {percent(to['share'])}" in text
     for entry in summary["by_label"]:
-        after = "removed" if entry["after"] is None else score(entry["after"])
+        after = "retired" if entry["after"] is None else score(entry["after"])
         assert [score(entry["before"]), after] in [row[1:3] for row in page.rows(entry["label"])]
     for kind, changed in summary["most_changed"].items():
         for row in changed:
@@ -292,7 +292,7 @@ def test_what_is_missing_is_left_out(trials, case):
     assert ("The filter was given, not fitted here" in text) == given
     assert ("No filter is calibrated here" in text) == given
     assert ("What calibration gives" in text) == (not given)
-    assert ("There are no rows of removed labels" in text) == (case == "no removed rows")
+    assert ("There are no rows of retired labels" in text) == (case == "no removed rows")
     assert ("too few rows to try an attack" in text) == (case == "no removed rows")
     assert "None" not in text
     assert "nan" not in text.lower()
@@ -319,7 +319,7 @@ def test_even_less_is_needed(summary):
         entry |= {"before": None, "after": None, "rows": 0}
     text = " ".join(Page(render(bare)).text.split())
     assert "mask: There is <b>nothing</b> to calibrate on." in text
-    assert "There are no rows of the labels that remain" in text
+    assert "There are no rows of retained labels" in text
     assert "No prediction changes." in text
     assert "OSR was not tried here." in text
     assert "None" not in text
@@ -342,7 +342,7 @@ def test_a_thousand_labels_can_be_read(summary):
     html = render(with_labels(summary, 1000, removed=300))
     page = Page(html)
     assert "Without 300 of 1,000 labels" in page.text
-    assert "And 288 more removed labels" in page.text
+    assert "And 288 more retired labels" in page.text
     assert "And 976 more labels" in page.text
     assert len(html.encode()) < 700_000
     # What is drawn, and not folded away, stays short.

@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from golden_faces import (
+from golden_integrations import (
     CLASSES,
     GOLDEN,
     INPUTS,
@@ -398,17 +398,17 @@ def test_mask_and_no_removal_run_nothing(spark):
 # What goes wrong
 
 
-NO_ROW = "is not a row of probabilities: it"
+NO_ROW = "is not a probability vector:"
 
 
 @needs_pyspark
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ([0.5, np.nan, 0.5], f"{NO_ROW} holds NaN in column 1."),
-        ([0.5, None, 0.5], f"{NO_ROW} holds NaN in column 1."),
-        ([-0.5, 1.0, 0.5], f"{NO_ROW} holds -0.5 in column 0;"),
-        ([0.5, 0.2, 0.2], f"{NO_ROW} sums to 0.9, not 1;"),
+        ([0.5, np.nan, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
+        ([0.5, None, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
+        ([-0.5, 1.0, 0.5], f"{NO_ROW} the label 'cat' is -0.5;"),
+        ([0.5, 0.2, 0.2], f"{NO_ROW} it sums to 0.9;"),
         ([0.5, 0.5], "has 2 entries in column 'c' and there are 3 labels:"),
         (None, "has no list in column 'c' and there are 3 labels:"),
     ],
@@ -431,7 +431,7 @@ def test_probabilities_in_place_of_logits():
     checked = CheckedRows(ListColumn("c", (0, 1, 2), fixed_size=False), "logits", "id")
     for rows in (12, 2):  # small tables have few rows in a partition
         message = refusal(list, checked.of(iter([batch.slice(0, rows)])))
-        assert message.startswith("Partition 0: The rows are probabilities and logits are expect")
+        assert message.startswith("Partition 0: The rows are probabilities, not logits:")
     few = list(checked.of(iter([batch.slice(0, 1)])))  # logits may sum to 1, too
     np.testing.assert_array_equal(few[0][1], ROWS[:1])
 
@@ -500,11 +500,11 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
         face.apply, df, retired, columns=["cat", "dog"]
     )
     for unordered in ({*names}, dict.fromkeys(names), {0: "cat", 1: "dog", 2: "fox"}):
-        assert "the order of labels matters" in refusal(face.apply, df, retired, columns=unordered)
+        assert ": give a list, in order" in refusal(face.apply, df, retired, columns=unordered)
     assert refusal(face.apply, df, retired, columns=["cat", "fox", "dog"]).startswith(
-        "Column 1 of the confidences is 'fox' and the model's label 1 is 'dog'"
+        "The confidences have the column 'fox' where the model has the label 'dog':"
     )
-    assert "Column 0 of the confidences is 'dog'" in refusal(
+    assert "the column 'dog' where the model has the label 'cat':" in refusal(
         face.fit, df, remove=["cat"], columns=["dog", "cat", "fox"], classes=names
     )
     assert "input='scores' is not known" in refusal(face.apply, df, retired, input="scores")
@@ -659,7 +659,10 @@ def test_command_line_mistakes(spark, files, retired, monkeypatch):
     pa.parquet.write_table(bad, files / "bad.parquet")
     code, _, err = spark_apply(files, "bad.parquet", "kept.parquet")
     assert code == 2
-    assert f"Error: {files / 'bad.parquet'}: Partition 0 (id=0): Row 0 is not a row" in err
+    assert (
+        f"Error: {files / 'bad.parquet'}: Partition 0 (id=0): Row 0 is not a probability vector"
+        in err
+    )
     assert err.count("\n") == 1
     (files / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
     code, _, err = spark_apply(files, "broken.parquet", "kept.parquet")

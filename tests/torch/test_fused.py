@@ -1,6 +1,6 @@
 """The fused kernels, where there is a GPU, and what is prepared for them everywhere."""
 
-# ruff: noqa: E402  (what may be missing is looked for first)
+# ruff: noqa: E402  (optional libraries are looked for first)
 import numpy as np
 import pytest
 
@@ -174,7 +174,7 @@ def test_compiled_mapped_and_reshaped_the_kernels_give_the_same(k):
 
 @needs_cuda
 @pytest.mark.parametrize("k", [2, 40])
-def test_what_is_no_row_of_probabilities_comes_out_as_nan(k):
+def test_rows_that_are_not_probabilities_become_nan(k):
     fitted, removed = fitted_chain(50, k)
     module = FilterModule(fitted).cuda()
     rows = torch.tensor(saturated(8, 50, removed, seed=3)[0], device="cuda").float()

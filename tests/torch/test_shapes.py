@@ -1,6 +1,6 @@
 """Which dimension holds the labels, and what is left open when a module is exported."""
 
-# ruff: noqa: E402  (what may be missing is looked for first)
+# ruff: noqa: E402  (optional libraries are looked for first)
 import copy
 import pickle
 import warnings
@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from golden_faces import INPUTS, golden_case, golden_filter
+from golden_integrations import INPUTS, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.torch import FilteredModel, FilterModule, fused, remove_labels
 
@@ -27,7 +27,7 @@ def rows_of(*shape, dtype=torch.float64):
 def test_a_shape_that_leaves_the_dimension_open_is_refused(shape):
     module = FilterModule(golden_filter("osr", "logits"))
     with pytest.raises(
-        UnlabelError, match=r"the shape \(.*\): say which dimension .* 10 labels, dim=1"
+        UnlabelError, match=r"the shape \(.*\): name the dimension of the 10 labels, dim=1"
     ):
         module(rows_of(*shape))
 
@@ -46,21 +46,21 @@ def test_a_shape_that_leaves_the_dimension_open_is_refused(shape):
     ],
     ids=str,
 )
-def test_the_dimension_that_is_told_is_filtered(shape, dim):
+def test_the_dimension_given_as_dim_is_filtered(shape, dim):
     fitted = golden_filter("calibrated", "logits")
     rows = rows_of(*shape)
     result = FilterModule(fitted, dim=dim)(rows)
     expected = np.apply_along_axis(lambda row: fitted.apply(row[None])[0], dim, rows.numpy())
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
-    assert result.is_contiguous()  # as what torch.softmax gives is
+    assert result.is_contiguous()  # as the result of torch.softmax is
 
 
 def test_a_dimension_that_is_not_that_of_the_labels_is_refused():
     fitted = golden_filter("osr", "logits")
     for shape, dim in (((2, 10), 2), ((2, 10), -3), ((10, 3), 1), ((2, 3, 10), 1)):
-        with pytest.raises(UnlabelError, match=f"dimension {dim} must be the model's labels"):
+        with pytest.raises(UnlabelError, match=f"dimension {dim} must be that of the labels"):
             FilterModule(fitted, dim=dim)(rows_of(*shape))
-    with pytest.raises(UnlabelError, match="dim='channels' is not the number of a dimension"):
+    with pytest.raises(UnlabelError, match="dim='channels' is not an integer: give the dimension"):
         FilterModule(fitted, dim="channels")
 
 
@@ -71,7 +71,7 @@ def test_channels_last_in_memory_is_not_channels_last_in_shape():
     assert torch.equal(module(turned), module(images))
 
 
-def test_fused_kernels_get_the_dimension_that_is_told(monkeypatch):
+def test_fused_kernels_get_the_dimension_given_as_dim(monkeypatch):
     given = []
     monkeypatch.setattr(fused, "is_available", lambda: True)
     monkeypatch.setattr(fused, "takes", lambda rows: True)
@@ -141,7 +141,7 @@ def test_exported_sequences_may_be_as_long_as_there_are_labels(sizes):
 
 # PyTorch's compiler itself does what PyTorch deprecates.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
-def test_sequences_whose_dimension_is_told_are_exported_strictly_too():
+def test_sequences_with_dim_are_exported_strictly_too():
     module = FilterModule(golden_filter("osr", "logits"), dim=-1)
     sizes = {0: Dim("batch"), 1: Dim("time")}
     exported = torch.export.export(

@@ -1,6 +1,6 @@
 """States that a filter's module takes and refuses, and modules without values."""
 
-# ruff: noqa: E402  (what may be missing is looked for first)
+# ruff: noqa: E402  (optional libraries are looked for first)
 from dataclasses import replace
 
 import pytest
@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file, save_file
 
-from golden_faces import CLASSES, GOLDEN, golden_filter
+from golden_integrations import CLASSES, GOLDEN, golden_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.torch import FilterModule, remove_labels
 
@@ -57,11 +57,11 @@ def test_texts_of_numbers_are_other_labels_than_numbers():
 def test_the_state_of_another_method_is_refused():
     osr, mask = (FilterModule(golden_filter(method, "logits")) for method in ("osr", "mask"))
     for module, other in ((osr, mask), (mask, osr)):
-        with pytest.raises(UnlabelError, match="of different methods"):
+        with pytest.raises(UnlabelError, match="The state is of another method: make the module"):
             module.load_state_dict(other.state_dict(), strict=False)
 
 
-def test_what_is_declared_of_a_tensor_is_not_in_the_state():
+def test_input_output_and_dim_are_not_in_the_state():
     module = FilterModule(golden_filter("osr", "probabilities"), dim=1)
     module.load_state_dict(FilterModule(golden_filter("calibrated", "logits")).state_dict())
     expected = FilterModule(golden_filter("calibrated", "probabilities"))(ROWS)
@@ -72,7 +72,9 @@ def test_what_is_declared_of_a_tensor_is_not_in_the_state():
 def test_a_state_may_be_stored_as_safetensors_and_in_any_type(tmp_path, dtype):
     fitted = golden_filter("osr", "probabilities")
     state = FilterModule(fitted).state_dict()
-    save_file({name: of.to(dtype) for name, of in state.items()}, tmp_path / "state.safetensors")
+    save_file(
+        {name: array.to(dtype) for name, array in state.items()}, tmp_path / "state.safetensors"
+    )
     stored = load_file(tmp_path / "state.safetensors")
     module = FilterModule(replace(fitted, temperature=3.0))
     assert not module.load_state_dict(stored).missing_keys

@@ -33,7 +33,9 @@ def fit_chain(
     pulls, given, numbers = *np.zeros((2, k, n_labels)), np.zeros((4, k))
     for step, rows in enumerate(references):
         # The rows of a later label first pass through the steps already fitted.
-        fitted = Recipe(ordered, pulls[:step], given[:step], numbers[:, :step].copy(), ordered[step:])
+        fitted = Recipe(
+            ordered, pulls[:step], given[:step], numbers[:, :step].copy(), ordered[step:]
+        )
         rows = rows.take(order, axis=1).astype(np.float64)
         advanced = filter_rows(fitted, rows, input).rows
         mean, share = label_statistics(np.asarray(advanced, dtype=np.float64), 0)

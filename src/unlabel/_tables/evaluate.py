@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unlabel._labels import labels_to_remove
 from unlabel._tables.formats import open_table
 from unlabel._tables.streaming import (
     Progress,
@@ -23,7 +24,6 @@ from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary, summarise
 from unlabel.evaluation.trial import try_filter, try_labels, without
 from unlabel.filter import OutputFilter
-from unlabel.validation import labels_to_remove
 
 PathLike = str | os.PathLike[str]
 

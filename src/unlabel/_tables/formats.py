@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from unlabel._files.atomic import require_file
+from unlabel._labels import as_labels
 from unlabel._tables.csv_input import CsvFile, not_utf_8, refuse_other_separators
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import as_labels
 
 Batches = Iterator[tuple[pa.RecordBatch, float]]
 

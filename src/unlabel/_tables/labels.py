@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unlabel._labels import no_such_label
 from unlabel._tables.cells import plain
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import no_such_label
 
 # How many texts of one column can be one label: 'TRUE', 'True' and 'true'.
 MOST_SPELLINGS = 3

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unlabel._labels import as_classes, listing
 from unlabel._tables.cells import (
     as_floats,
     decimal_columns,
@@ -22,7 +23,6 @@ from unlabel._tables.formats import Table, list_column
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
 from unlabel._typing import Floats, Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import as_classes, listing
 
 
 @dataclass(frozen=True)

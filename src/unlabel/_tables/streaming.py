@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unlabel._labels import known_columns, label_array, labels_to_remove
 from unlabel._tables.formats import Table, open_table
 from unlabel._tables.labels import positions_by_text, true_labels
 from unlabel._tables.layout import (
@@ -30,13 +31,7 @@ from unlabel._typing import Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.validation import (
-    as_confidences,
-    known_columns,
-    label_array,
-    labels_to_remove,
-    refuse_probabilities,
-)
+from unlabel.validation import as_confidences, refuse_probabilities
 
 Progress = Callable[[float], None]
 TOP_LABEL, REMOVED_MASS = "top_label", "removed_mass"

@@ -17,11 +17,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from unlabel._files.atomic import whole_file
+from unlabel._labels import label_array
 from unlabel._tables.formats import by_ending
 from unlabel._tables.labels import positions_by_text
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import label_array
 
 Write = Callable[[pa.RecordBatch], None]
 

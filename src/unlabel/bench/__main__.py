@@ -1,4 +1,4 @@
-"""`python -m unlabel.bench`: what `unlabel bench run` does, without the command line's libraries.
+"""`python -m unlabel.bench`: `unlabel bench run` without the command line's libraries.
 
 For machines that have PyTorch and little else.
 """
@@ -14,7 +14,7 @@ from unlabel.errors import UnlabelError
 
 
 def main() -> None:
-    """Run a suite, with exit code 1 if a part of it failed."""
+    """Run a suite; exit with code 1 if any part of it failed."""
     parser = argparse.ArgumentParser(prog="python -m unlabel.bench", description=__doc__)
     parser.add_argument("--suite", choices=SUITES, default="quick")
     parser.add_argument("--only", action="append", default=[], metavar="SET/ARCHITECTURE/F")

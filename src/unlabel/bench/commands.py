@@ -24,27 +24,27 @@ def run(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SET/ARCHITECTURE/F", help="Cells such as cifar10/resnet18/F2; repeat it."
+            metavar="SET/ARCHITECTURE/F", help="Cells such as cifar10/resnet18/F2; repeatable."
         ),
     ] = None,
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda, or one GPU such as cuda:1.")
     ] = "auto",
     data: Annotated[
-        Path | None, typer.Option(help="The folder of image sets; quick needs none.")
+        Path | None, typer.Option(help="The folder of image sets; not needed for quick.")
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="torchvision's ImageNet weights, the file or its folder.")
+        Path | None, typer.Option(help="torchvision's ImageNet weights: the file or its folder.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of results.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("results"),
     stop_after: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Start nothing that is likely to end later."),
+        typer.Option(metavar="SECONDS", min=0, help="Start nothing that would likely end later."),
     ] = None,
 ) -> None:
     """Train, retrain and run every method, one cell at a time.
 
-    What is done already is not done again: a run that was stopped goes on where it was.
+    Finished work is not repeated: a stopped run resumes where it left off.
     """
     try:
         from unlabel.bench.runner import report_failures, run_suite
@@ -66,13 +66,15 @@ def run(
 
 @app.command()
 def tables(
-    results: Annotated[Path, typer.Argument(help="What `unlabel bench run --out` wrote.")],
+    results: Annotated[
+        Path, typer.Argument(help="The folder that `unlabel bench run --out` wrote.")
+    ],
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder for the tables; that of the results if not given."),
+        typer.Option(help="The folder for the tables; by default that of the results."),
     ] = None,
 ) -> None:
-    """Print every table of the paper beside ours; write Markdown, CSV and a page with plots."""
+    """Print every table of the paper beside ours; write Markdown, CSV and an HTML page."""
     from unlabel.bench.tables.write import write_tables
 
     typer.echo(write_tables(results, out or results))

@@ -1,4 +1,4 @@
-"""The cells of the benchmark: a set, an architecture, a seed and the labels that go."""
+"""The cells of the benchmark: a set, an architecture, a seed and the retired labels."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from unlabel.errors import UnlabelError
 
 Labels = tuple[int, ...]
 
-_OF_TEN: tuple[Labels, ...] = ((), (0,), (0, 4), (0, 4, 7, 9), (0, 2, 3, 4, 6, 7, 9))
-_OF_A_HUNDRED: tuple[Labels, ...] = tuple(tuple(range(n)) for n in (0, 1, 20, 40, 60))
+_TEN_LABELS: tuple[Labels, ...] = ((), (0,), (0, 4), (0, 4, 7, 9), (0, 2, 3, 4, 6, 7, 9))
+_HUNDRED_LABELS: tuple[Labels, ...] = tuple(tuple(range(n)) for n in (0, 1, 20, 40, 60))
 FORGET_SETS = {
-    "cifar10": _OF_TEN,
-    "cifar100": _OF_A_HUNDRED,
-    "faces": _OF_A_HUNDRED,
-    "digits": _OF_TEN,
+    "cifar10": _TEN_LABELS,
+    "cifar100": _HUNDRED_LABELS,
+    "faces": _HUNDRED_LABELS,
+    "digits": _TEN_LABELS,
 }
 BASE = "F0"
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One model of the benchmark and what is done with it.
+    """One model of the benchmark and the labels to retire from it.
 
-    The forget set `F0` stands for the base model, `F1` to `F4` remove labels.
+    The forget set `F0` stands for the base model; `F1` to `F4` retire labels.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def removed(self) -> Labels:
-        """The labels that are removed, ascending."""
+        """The retired labels, ascending."""
         return FORGET_SETS[self.set][int(self.forget[1:])]
 
     @property
@@ -55,16 +55,16 @@ class Cell:
         return f"{self.set}/{self.architecture}/s{self.seed}/{self.forget}"
 
     def file(self, results: Path, ending: str) -> Path:
-        """The cell's file of one kind, ``.json`` for instance."""
+        """Return the path of the cell's file with an ending such as ``.json``."""
         return results / f"{self}{ending}"
 
     def weights(self, results: Path) -> Path:
-        """The file of the base model's weights, which a resumed run needs."""
+        """Return the path of the base model's weights, which a resumed run needs."""
         return results / "weights" / f"{self.set}-{self.architecture}-s{self.seed}.safetensors"
 
 
 def cell_of(path: Path) -> Cell | None:
-    """The cell that a file under the results belongs to, by its path's last four parts.
+    """Find the cell that a result file belongs to from the last four parts of its path.
 
     Examples
     --------
@@ -79,9 +79,9 @@ def cell_of(path: Path) -> Cell | None:
 
 
 def select(cells: Iterable[Cell], only: Sequence[str]) -> list[Cell]:
-    """The cells that any of some names chooses, all of them where there are no names.
+    """Select the cells that match any of the names, or all cells if there are no names.
 
-    A name is parts of a cell's own, joined by slashes.
+    A name consists of parts of a cell's own name, joined by slashes.
 
     Examples
     --------
@@ -89,17 +89,17 @@ def select(cells: Iterable[Cell], only: Sequence[str]) -> list[Cell]:
     >>> [str(cell) for cell in select(cells, ["cifar10/resnet18/F2"])]
     ['cifar10/resnet18/s0/F2', 'cifar10/resnet18/s1/F2']
     """
-    every = list(cells)
+    all_cells = list(cells)
     wanted = [frozenset(name.strip("/").split("/")) for name in only]
-    parts = {cell: frozenset(str(cell).split("/")) for cell in every}
-    for name, these in zip(only, wanted, strict=True):
-        if not any(these <= of for of in parts.values()):
-            models = dict.fromkeys(f"{cell.set}/{cell.architecture}" for cell in every)
-            rest = sorted({part for cell in every for part in (cell.forget, f"s{cell.seed}")})
+    parts = {cell: frozenset(str(cell).split("/")) for cell in all_cells}
+    for name, wanted_parts in zip(only, wanted, strict=True):
+        if not any(wanted_parts <= cell_parts for cell_parts in parts.values()):
+            models = dict.fromkeys(f"{cell.set}/{cell.architecture}" for cell in all_cells)
+            rest = sorted({part for cell in all_cells for part in (cell.forget, f"s{cell.seed}")})
             raise UnlabelError(
-                f"There is no cell {name!r}: choose among {', '.join(models)}, with "
-                f"{', '.join(rest)} after it if need be."
+                f"No cell matches {name!r}: choose from {', '.join(models)}, optionally followed "
+                f"by {', '.join(rest)}."
             )
     if not only:
-        return every
-    return [cell for cell in every if any(these <= parts[cell] for these in wanted)]
+        return all_cells
+    return [cell for cell in all_cells if any(these <= parts[cell] for these in wanted)]

@@ -1,4 +1,4 @@
-"""The networks of the experiments. Each ends in a linear layer, its head."""
+"""The networks of the experiments, each of which ends in a linear layer, its head."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ MOBILENET_SHA256 = "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee
 
 
 def build(architecture: str, classes: int, *, pretrained: Path | None = None) -> nn.Module:
-    """Build a network with fresh weights, or with those of ImageNet below its head.
+    """Build a network with fresh weights, or with ImageNet weights below a fresh head.
 
     Parameters
     ----------
     architecture : {"resnet18", "allcnn", "mobilenet_v2", "vit_b_16", "small"}
-        ResNet18 is CIFAR's: its first convolution is 3x3 and it has no max-pooling. ViT-B/16
-        takes images of 64 pixels, the others any.
+        ResNet18 is the CIFAR variant, with a first convolution of 3x3 and no max-pooling.
+        ViT-B/16 takes images of 64 pixels, the others any.
     classes : int
-        How many labels.
+        The number of labels.
     pretrained : path, optional
-        torchvision's file of ImageNet weights, for MobileNetV2 alone.
+        torchvision's file of ImageNet weights, for MobileNetV2 only.
 
     Examples
     --------
@@ -43,12 +43,14 @@ def build(architecture: str, classes: int, *, pretrained: Path | None = None) ->
     if pretrained is None:
         return ARCHITECTURES[architecture](classes)
     if architecture != "mobilenet_v2":
-        raise UnlabelError(f"There are no ImageNet weights for {architecture}: train it afresh.")
+        raise UnlabelError(
+            f"There are no ImageNet weights for {architecture}: train it from scratch."
+        )
     return _pretrained_mobilenet(classes, pretrained)
 
 
 def head(model: nn.Module) -> nn.Linear:
-    """The last layer, which gives the logits.
+    """Return the last layer, which computes the logits.
 
     Examples
     --------
@@ -83,7 +85,7 @@ def _vit_b_16(classes: int) -> nn.Module:
 
 
 def _convolutional(layers: Iterable[nn.Module], channels: int, classes: int) -> nn.Module:
-    """Layers, the mean over the image, and a linear layer."""
+    """Build a network of layers, the mean over the image, and a linear layer."""
     return nn.Sequential(
         OrderedDict(
             features=nn.Sequential(*layers),
@@ -95,7 +97,7 @@ def _convolutional(layers: Iterable[nn.Module], channels: int, classes: int) -> 
 
 
 def _layers(*shapes: tuple[int, int, int]) -> Iterator[nn.Module]:
-    """Layers of (channels, side of the kernel, stride), on images of three channels."""
+    """Build layers of (channels, kernel side, stride) for images of three channels."""
     before = 3
     for channels, kernel, stride in shapes:
         yield nn.Conv2d(before, channels, kernel, stride, padding=kernel // 2, bias=False)
@@ -105,10 +107,10 @@ def _layers(*shapes: tuple[int, int, int]) -> Iterator[nn.Module]:
 
 
 def _allcnn(classes: int) -> nn.Module:
-    """All-CNN-C with batch norm: strides in place of pooling.
+    """Build All-CNN-C with batch norm: strides instead of pooling.
 
-    Its last layer, a 1x1 convolution whose outputs are averaged, is the linear layer on
-    averages, which gives the same.
+    Its last layer, a 1x1 convolution whose outputs are averaged, is written as the equivalent
+    linear layer on averages.
     """
     narrow, wide = (96, 3, 1), (192, 3, 1)
     layers = _layers(narrow, narrow, (96, 3, 2), wide, wide, (192, 3, 2), wide, (192, 1, 1))
@@ -133,14 +135,14 @@ def _pretrained_mobilenet(classes: int, file: Path) -> nn.Module:
         content = file.read_bytes()
     except OSError as error:
         raise UnlabelError(
-            f"{file} could not be read ({error.strerror}): fetch it from {MOBILENET_ADDRESS}."
+            f"{file} could not be read ({error.strerror}): download {MOBILENET_ADDRESS}."
         ) from error
     if hashlib.sha256(content).hexdigest() != MOBILENET_SHA256:
         raise UnlabelError(
-            f"{file} is not torchvision's file of weights: fetch it from {MOBILENET_ADDRESS}."
+            f"{file} is not torchvision's file of weights: download {MOBILENET_ADDRESS}."
         )
-    # The one torch.load of the package, which reads a pickle. It cannot be given anything but
-    # the very bytes whose checksum is above, and weights_only keeps even those to tensors.
+    # The package's only torch.load, which reads a pickle. It only ever gets the bytes whose
+    # checksum is above, and weights_only restricts even those to tensors.
     weights = torch.load(io.BytesIO(content), weights_only=True)
     model = _mobilenet_v2(classes)
     fresh_head = {f"classifier.1.{name}": value for name, value in head(model).state_dict().items()}

@@ -1,4 +1,4 @@
-"""Progress on the error stream: a bar on a terminal, a line a step everywhere else."""
+"""Progress on the error stream: a bar on a terminal, one line per step elsewhere."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import contextmanager
 WIDTH = 30
 SECONDS_BETWEEN = 0.1
 
-Progress = Callable[[float], None]  # is told which part is done
+Progress = Callable[[float], None]  # called with the fraction that is done
 
 
-def nothing_to_show(part: float) -> None:
-    """Progress that nobody looks at."""
+def no_progress(fraction: float) -> None:
+    """Ignore the progress."""
 
 
 class Bar:
-    """A bar over steps of different weight, with the time left."""
+    """A bar over steps of different weights, with the time left."""
 
     def __init__(self, total: float) -> None:
         self.total = max(total, 1e-9)
@@ -29,24 +29,24 @@ class Bar:
 
     @contextmanager
     def step(self, text: str, weight: float) -> Iterator[Progress]:
-        """Show a step, and give what is to be told which part of it is done."""
+        """Show a step, and yield a function to report its progress to."""
 
-        def tell(part: float) -> None:
-            self._draw(text, self.done + weight * part)
+        def report(fraction: float) -> None:
+            self._draw(text, self.done + weight * fraction)
 
-        tell(0.0)
+        report(0.0)
         try:
-            yield tell
+            yield report
         finally:
             self.done += weight
 
     def say(self, line: str) -> None:
-        """Leave a line that stays."""
+        """Print a line that stays."""
         self.clear()
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Erase the bar."""
         if self._terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
         self._drawn = -1.0
@@ -56,10 +56,10 @@ class Bar:
         if not self._terminal or 0 <= spent - self._drawn < SECONDS_BETWEEN:
             return
         self._drawn = spent
-        part = min(1.0, done / self.total)
-        left = f", {_duration(spent / part - spent)} left" if part > 0.01 else ""
-        full = "█" * round(part * WIDTH)
-        bar = f"\r\x1b[K{full:░<{WIDTH}} {part:4.0%}{left}  {text}"
+        fraction = min(1.0, done / self.total)
+        left = f", {_duration(spent / fraction - spent)} left" if fraction > 0.01 else ""
+        full = "█" * round(fraction * WIDTH)
+        bar = f"\r\x1b[K{full:░<{WIDTH}} {fraction:4.0%}{left}  {text}"
         print(bar, end="", file=sys.stderr, flush=True)  # noqa: T201
 
 

@@ -1,4 +1,4 @@
-"""What the pieces of a study share: images on the device, fresh models, the base model."""
+"""Resources that the pieces of a study share: images on the device, models, weights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from unlabel._files.atomic import whole_file
 from unlabel.bench.datasets import load_set
 from unlabel.bench.grid import BASE, Cell
 from unlabel.bench.models import MOBILENET_ADDRESS, build
-from unlabel.bench.progress import Progress, nothing_to_show
-from unlabel.bench.results.collect import keep
+from unlabel.bench.progress import Progress, no_progress
+from unlabel.bench.results.collect import store_outcome
 from unlabel.bench.results.files import read_facts
 from unlabel.bench.suites import Study
 from unlabel.bench.task import Base, Outcome, Task
@@ -27,17 +27,17 @@ from unlabel.errors import UnlabelError
 MOBILENET_FILE = MOBILENET_ADDRESS.rpartition("/")[2]
 
 
-class Workshop:
-    """Gives tasks, and keeps at hand what the next task may need.
+class Resources:
+    """Makes tasks, and caches the images and the base model for the next one.
 
     Parameters
     ----------
     out : path
-        The folder of results, which holds the base models' weights.
+        The folder for the results, which also holds the base models' weights.
     data : path
         The folder of image sets.
     imagenet : path, optional
-        torchvision's file of ImageNet weights, or the folder it lies in.
+        torchvision's file of ImageNet weights, or its folder.
     device : torch.device
     """
 
@@ -46,14 +46,14 @@ class Workshop:
         self.data = data
         self.imagenet = imagenet
         self.device = device
-        self._progress: Progress = nothing_to_show
-        # One at a time: pieces come in the order of their sets, architectures and seeds.
-        self._images_or_refusal = lru_cache(maxsize=1)(self._load_images)
+        self._progress: Progress = no_progress
+        # One entry each: pieces come in the order of their sets, architectures and seeds.
+        self._images_or_error = lru_cache(maxsize=1)(self._load_images)
         self._base = lru_cache(maxsize=1)(self._load_base)
-        torch.backends.cudnn.allow_tf32 = False  # what is trained in bfloat16 is judged in float32
+        torch.backends.cudnn.allow_tf32 = False  # training uses bfloat16, evaluation float32
 
     def task(self, study: Study, cell: Cell, progress: Progress) -> Task:
-        """A cell's task. The progress of loading its set comes before that of the task itself."""
+        """Make the task of a cell; loading its image set reports to `progress` first."""
         self._progress = progress
         train_images, test_images, classes = self._images(study.set)
         return Task(
@@ -69,7 +69,7 @@ class Workshop:
         )
 
     def build(self, study: Study, classes: int, seed: int) -> nn.Module:
-        """An untrained model on the device."""
+        """Build an untrained model on the device."""
         recipe = study.recipe
         pretrained = self._imagenet_file() if recipe.start == "ImageNet-1K" else None
         with seeded(seed):
@@ -79,7 +79,7 @@ class Workshop:
         return model.to(self.device, memory_format=torch.channels_last)
 
     def train_base(self, study: Study, seed: int, progress: Progress) -> None:
-        """Train a base model and store its weights and its logits."""
+        """Train a base model and store its weights and logits."""
         cell = Cell(study.set, study.architecture, seed, BASE)
         task = self.task(study, cell, progress)
         model = self.build(study, task.classes, seed)
@@ -93,20 +93,21 @@ class Workshop:
         )
         weights = cell.weights(self.out)
         weights.parent.mkdir(parents=True, exist_ok=True)
+        tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
         with whole_file(weights, overwrite=True) as part:
-            save_file({name: of.contiguous() for name, of in model.state_dict().items()}, part)
-        keep(self.out, cell, "base", outcome, task)
+            save_file(tensors, part)
+        store_outcome(self.out, cell, "base", outcome, task)
         self._base.cache_clear()
 
     def _load_base(self, study: Study, seed: int) -> Base:
         cell = Cell(study.set, study.architecture, seed, BASE)
-        weights = cell.weights(self.out)
+        weights, folder = cell.weights(self.out), cell.file(self.out, "").parent
         if read_facts(self.out, cell) is None:
             raise UnlabelError("The base model could not be trained.")
         if not weights.exists():
             raise UnlabelError(
-                f"{weights} is gone, and the results of {cell} were made with it: put it back, or "
-                f"delete {cell.file(self.out, '').parent} to begin again."
+                f"{weights} is missing, and the results of {cell} depend on it: restore it, or "
+                f"delete {folder} to start over."
             )
         train_images, test_images, classes = self._images(study.set)
         model = self.build(study, classes, seed)
@@ -114,13 +115,12 @@ class Workshop:
             model.load_state_dict(load_file(weights))
         except (SafetensorError, RuntimeError) as error:
             raise UnlabelError(
-                f"{weights} is damaged: put it back as it was, or delete "
-                f"{cell.file(self.out, '').parent} to begin again."
+                f"{weights} is damaged: restore it, or delete {folder} to start over."
             ) from error
         return Base(model.eval(), train_images, test_images)
 
     def _images(self, name: str) -> tuple[Images, Images, int]:
-        found = self._images_or_refusal(name)
+        found = self._images_or_error(name)
         if isinstance(found, UnlabelError):
             raise found
         return found
@@ -128,11 +128,11 @@ class Workshop:
     def _load_images(self, name: str) -> tuple[Images, Images, int] | UnlabelError:
         try:
             loaded = load_set(name, self.data, self._progress)
-        except UnlabelError as refusal:  # kept: what is missing is not looked for again
-            return refusal
+        except UnlabelError as error:  # cached: a missing set is not looked for again
+            return error
         return (
-            Images.of(loaded.train_images, loaded.train_labels, self.device),
-            Images.of(loaded.test_images, loaded.test_labels, self.device),
+            Images.from_tensors(loaded.train_images, loaded.train_labels, self.device),
+            Images.from_tensors(loaded.test_images, loaded.test_labels, self.device),
             len(loaded.classes),
         )
 
@@ -140,14 +140,14 @@ class Workshop:
         if self.imagenet is not None:
             is_folder = self.imagenet.is_dir()
             return self.imagenet / MOBILENET_FILE if is_folder else self.imagenet
-        kept = Path(torch.hub.get_dir(), "checkpoints", MOBILENET_FILE)  # torchvision's own place
-        if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
+        cached = Path(torch.hub.get_dir(), "checkpoints", MOBILENET_FILE)  # as torchvision does
+        if not cached.exists():
+            cached.parent.mkdir(parents=True, exist_ok=True)
             try:
-                torch.hub.download_url_to_file(MOBILENET_ADDRESS, str(kept), progress=False)
+                torch.hub.download_url_to_file(MOBILENET_ADDRESS, str(cached), progress=False)
             except OSError as error:
                 raise UnlabelError(
                     f"{MOBILENET_ADDRESS} could not be fetched ({error}): give {MOBILENET_FILE} "
                     "with --weights."
                 ) from error
-        return kept
+        return cached

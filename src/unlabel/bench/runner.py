@@ -1,7 +1,7 @@
-"""Runs the cells of a suite, piece by piece, and stores each piece when it is done.
+"""Runs the cells of a suite piece by piece and stores each finished piece.
 
-A piece is one method on one cell. What is stored is not run again, so a run that was killed
-goes on where it was; a piece that fails is reported and does not stop the rest.
+A piece is one method on one cell. Stored pieces are not run again, so a run that was killed
+resumes where it left off; a piece that fails is reported and does not stop the rest.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from unlabel._files.atomic import cannot_write
 from unlabel.bench.grid import BASE, FORGET_SETS, Cell, cell_of, select
 from unlabel.bench.methods import RUN
 from unlabel.bench.progress import Bar, Progress
-from unlabel.bench.resources import Workshop
-from unlabel.bench.results.collect import keep, note_failure
+from unlabel.bench.resources import Resources
+from unlabel.bench.results.collect import store_failure, store_outcome
 from unlabel.bench.results.files import Facts, read_facts
 from unlabel.bench.suites import SUITES, Study
 from unlabel.bench.training import one_thread
@@ -42,7 +42,7 @@ class Piece:
 
     @property
     def weight(self) -> float:
-        """How long it takes, roughly, as a part of training the base model."""
+        """The rough duration, as a fraction of the time to train the base model."""
         if self.method in TRAININGS:
             classes = 10 if len(FORGET_SETS[self.cell.set][-1]) < 10 else 100
             return 1 - len(self.cell.removed) / classes
@@ -62,45 +62,46 @@ def run_suite(
     weights: Path | None = None,
     stop_after: float | None = None,
 ) -> Failures:
-    """Run what is not yet done of a suite.
+    """Run the unfinished pieces of a suite.
 
     Parameters
     ----------
     suite : {"paper", "quick"}
     out : path
-        The folder of results.
+        The folder for the results.
     only : sequence of str
-        Cells to choose, such as "cifar10/resnet18/F2"; all where there are none.
+        Cells to run, such as "cifar10/resnet18/F2"; all cells if empty.
     device : str
-        "cpu", "cuda" or one GPU such as "cuda:1"; "auto" is the GPU where there is one.
+        "cpu", "cuda" or one GPU such as "cuda:1"; "auto" is the GPU if there is one.
     data : path, optional
         The folder of image sets, which the suite `quick` does not need.
     weights : path, optional
-        torchvision's file of ImageNet weights, or the folder it lies in.
+        torchvision's file of ImageNet weights, or its folder.
     stop_after : float, optional
-        Start nothing that is likely to end later than this many seconds from now.
+        Start nothing that would likely end later than this many seconds from now.
 
     Returns
     -------
     dict
-        What went wrong, each with the pieces it went wrong for.
+        The error messages, each with the pieces that failed with it.
     """
     choice(suite, tuple(SUITES), "suite")
     if data is not None and not data.is_dir():
-        raise UnlabelError(f"{data} is no folder: give the one that holds the image sets.")
+        raise UnlabelError(f"{data} is not a folder: give the one that holds the image sets.")
     pieces = pieces_left(SUITES[suite], out, only)
-    if data is None and (needing := {p.cell.set for p in pieces} - {"digits"}):
+    if data is None and (missing := {piece.cell.set for piece in pieces} - {"digits"}):
         raise UnlabelError(
-            f"{' and '.join(sorted(needing))} must lie in a folder: name it with --data."
+            f"The chosen cells need {' and '.join(sorted(missing))}: name the folder of image "
+            "sets with --data."
         )
-    workshop = Workshop(out, data or Path(), weights, _device(device))
+    resources = Resources(out, data or Path(), weights, _device(device))
     _make_folder(out)
     with one_thread() if suite == "quick" else nullcontext():
-        return run_pieces(pieces, workshop, stop_after)
+        return run_pieces(pieces, resources, stop_after)
 
 
 def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -> list[Piece]:
-    """What is not yet done of some studies, in order, and the base models it needs."""
+    """List the unfinished pieces of some studies, in order, with the base models they need."""
     study_of = {cell: study for study in studies for cell in study.cells()}
     chosen = set(select(study_of, only))
     chosen |= {cell.base for cell in chosen} & study_of.keys()
@@ -113,20 +114,20 @@ def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -
             if facts is not None:
                 _refuse_other_settings(cell.file(out, ".json"), facts, study)
             done = facts["methods"] if facts else ()
-            left += [Piece(study, cell, of) for of in study.methods(cell) if of not in done]
+            left += [Piece(study, cell, name) for name in study.methods(cell) if name not in done]
     return left
 
 
 def run_pieces(
-    pieces: Sequence[Piece], workshop: Workshop, stop_after: float | None = None
+    pieces: Sequence[Piece], resources: Resources, stop_after: float | None = None
 ) -> Failures:
-    """Do pieces of work one after another, and give what went wrong with which of them."""
+    """Run pieces one after another and return the failures."""
     failed: list[tuple[Piece, str]] = []
     try:
-        _run_each(pieces, workshop, stop_after, failed)
+        _run_each(pieces, resources, stop_after, failed)
     finally:
         for piece, why in failed:  # only now: a cell may get its file after a method failed
-            note_failure(workshop.out, piece.cell, piece.method, why)
+            store_failure(resources.out, piece.cell, piece.method, why)
     failures: Failures = {}
     for piece, why in failed:
         failures.setdefault(why, []).append(str(piece))
@@ -135,7 +136,7 @@ def run_pieces(
 
 def _run_each(
     pieces: Sequence[Piece],
-    workshop: Workshop,
+    resources: Resources,
     stop_after: float | None,
     failed: list[tuple[Piece, str]],
 ) -> None:
@@ -146,12 +147,12 @@ def _run_each(
         started = time.monotonic()
         ends = started - bar.started + pace.get(kind, 0.0) * piece.weight
         if stop_after is not None and ends > stop_after:
-            bar.say(f"Stopped for want of time, with {len(pieces) - number} pieces left.")
+            bar.say(f"Stopped by the time limit, with {len(pieces) - number} pieces left.")
             break
         try:
-            with bar.step(str(piece), piece.weight) as tell:
-                figures = _do(piece, workshop, tell)
-        except Exception as error:  # whatever it is, the rest can still be run
+            with bar.step(str(piece), piece.weight) as progress:
+                accuracies = _run_piece(piece, resources, progress)
+        except Exception as error:  # the other pieces can still be run
             is_ours = isinstance(error, UnlabelError)
             why = str(error) if is_ours else f"{type(error).__name__}: {error}"
             failed.append((piece, why))
@@ -159,32 +160,34 @@ def _run_each(
         else:
             seconds = time.monotonic() - started
             pace[kind] = max(pace.get(kind, 0.0), seconds / piece.weight)
-            bar.say(f"{piece}: {figures}, {seconds:.1f} s")
+            bar.say(f"{piece}: {accuracies}, {seconds:.1f} s")
     bar.clear()
 
 
 def report_failures(failures: Failures) -> int:
-    """Say what went wrong, and give the exit code."""
+    """Print the failures and return the exit code."""
     for why, pieces in failures.items():
         print(f"Failed: {', '.join(pieces)}: {why}", file=sys.stderr)  # noqa: T201
     return 1 if failures else 0
 
 
-def _do(piece: Piece, workshop: Workshop, tell: Progress) -> str:
-    """Do a piece of work, store what comes of it, and say how good it is."""
+def _run_piece(piece: Piece, resources: Resources, progress: Progress) -> str:
+    """Run a piece, store its outcome and return its accuracies as text."""
     study, cell, method = piece.study, piece.cell, piece.method
     if method == "base":
-        workshop.train_base(study, cell.seed, tell)
+        resources.train_base(study, cell.seed, progress)
     else:
-        task = workshop.task(study, cell, tell)
-        keep(workshop.out, cell, method, RUN[method](task), task)
-    facts = read_facts(workshop.out, cell) or {}
-    of = next(of for name, of in facts["full_precision"].items() if name.startswith(method))
-    return ", ".join(f"{key} {of[key]:.4f}" for key in ("A_R", "A_F") if of[key] is not None)
+        task = resources.task(study, cell, progress)
+        store_outcome(resources.out, cell, method, RUN[method](task), task)
+    facts = read_facts(resources.out, cell) or {}
+    values = next(v for name, v in facts["full_precision"].items() if name.startswith(method))
+    return ", ".join(
+        f"{key} {values[key]:.4f}" for key in ("A_R", "A_F") if values[key] is not None
+    )
 
 
 def _make_folder(out: Path) -> None:
-    """Make the folder of results, and try that it can be written to before hours of work."""
+    """Make the folder for the results; check that it is writable before hours of work."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
@@ -194,26 +197,26 @@ def _make_folder(out: Path) -> None:
 
 
 def _refuse_orphans(out: Path, base: Cell) -> None:
-    """Refuse to train a base model anew beside what was made from another."""
+    """Refuse to train a base model anew beside results of an earlier one."""
     folder = base.file(out, "").parent
     for path in sorted(folder.glob("F*.json")):
         cell = cell_of(path)
         facts = read_facts(out, cell) if cell else None
         if facts and set(facts["methods"]) - {"retrain"}:
             raise UnlabelError(
-                f"{path} was made from a base model that is gone: delete {folder} to begin again."
+                f"{path} was made from a base model that is missing: delete {folder} to start over."
             )
 
 
 def _refuse_other_settings(path: Path, facts: Facts, study: Study) -> None:
-    """Refuse to add to what was made with other settings than the study's."""
+    """Refuse to add to results that were made with other settings."""
     for part, settings in study.settings().items():
         stored = facts["config"].get(part, settings)
         for name, value in settings.items():
             if stored.get(name) != value:
                 raise UnlabelError(
                     f"{path} was made with other settings ({part}: {name} is {stored.get(name)}, "
-                    f"not {value}): choose another folder, or delete {path.parent} to begin again."
+                    f"not {value}): choose another folder, or delete {path.parent} to start over."
                 )
 
 
@@ -222,9 +225,11 @@ def _device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        if device.type not in ("cpu", "cuda"):  # whose work could not be timed
+        if device.type not in ("cpu", "cuda"):  # work on others could not be timed
             raise UnlabelError(f"The benchmark does not run on {name!r}: use auto, cpu or cuda.")
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        raise UnlabelError(f"There is no device {name!r} here: use auto, cpu or cuda.") from error
+        raise UnlabelError(
+            f"The device {name!r} is not available: use auto, cpu or cuda."
+        ) from error
     return device

@@ -1,4 +1,4 @@
-"""The suites: which models are trained how, and what is run on each of them."""
+"""The suites: how each model is trained and which methods are run on it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ METHODS = ("osr", "mask", "linear_filtration", "unsir", "nhle_cwm", "retrain")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained.
+    """Training settings of a model.
 
-    The learning rate rises linearly over `warm_up` of all steps and falls linearly to 0.
+    The learning rate rises linearly over the fraction `warm_up` of the steps, then falls linearly
+    to 0.
     """
 
     epochs: int
     batch: int
     rate: float
-    optimiser: Literal["sgd", "adamw"] = "sgd"  # SGD with Nesterov's momentum of 0.9
+    optimiser: Literal["sgd", "adamw"] = "sgd"  # SGD with Nesterov momentum of 0.9
     weight_decay: float = 5e-4
     warm_up: float = 0.2
-    clip: float | None = None  # the gradient's largest norm
-    padding: int = 4  # crops reach this far over the edge, which mirrors the image
-    smallest_crop: float = 1.0  # the least height and width of a crop, as a share of the image's
+    clip: float | None = None  # the largest norm of the gradient
+    padding: int = 4  # crops reach this far beyond the edge, where the image is mirrored
+    smallest_crop: float = 1.0  # the least height and width of a crop, relative to the image
     flip: bool = True
     start: Literal["scratch", "ImageNet-1K"] = "scratch"
-    side: int | None = None  # images are brought to this side on the device
+    side: int | None = None  # images are resized to this side on the device
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,16 @@ class Nhle:
     momentum: float = 0.9
     clip: float = 0.1
     epochs: int = 10
-    epochs_of_many: int = 3  # where more than 20 labels go
+    epochs_of_many: int = 3  # with more than 20 retired labels
 
 
 @dataclass(frozen=True)
 class Study:
-    """A set with an architecture, and all that is run on it.
+    """An architecture on an image set, with all settings and seeds.
 
     Seeds in `seeds` train a base model and run every method; those in `retrained_only` only
-    retrain, for the floor. Figures use the first `judged_a_label` test rows of each label, all
-    of them where it is None.
+    retrain, for the floor. Values use the first `judged_per_label` test rows of each label, or
+    all of them if it is None.
     """
 
     set: str
@@ -77,33 +78,32 @@ class Study:
     nhle: Nhle
     seeds: tuple[int, ...] = (0,)
     retrained_only: tuple[int, ...] = ()
-    judged_a_label: int | None = None
+    judged_per_label: int | None = None
 
     def cells(self) -> list[Cell]:
-        """The cells, a base model before what is made from it."""
-        forget = [f"F{number}" for number in range(len(FORGET_SETS[self.set]))]
+        """List the cells, each base model before the cells that need it."""
         return [
-            Cell(self.set, self.architecture, seed, of)
+            Cell(self.set, self.architecture, seed, f"F{number}")
             for seed in (*self.seeds, *self.retrained_only)
-            for of in forget
-            if seed in self.seeds or of != BASE
+            for number in range(len(FORGET_SETS[self.set]))
+            if seed in self.seeds or f"F{number}" != BASE
         ]
 
     def methods(self, cell: Cell) -> tuple[str, ...]:
-        """What a cell holds when it is done."""
+        """Name the methods that a finished cell holds."""
         if cell.forget == BASE:
             return ("base",)
         return METHODS if cell.seed in self.seeds else ("retrain",)
 
     def settings(self) -> dict[str, dict[str, Any]]:
-        """The settings of each part, as cells store them."""
+        """Return the settings of each part, as cells store them."""
         parts = {"training": self.recipe, "unsir": self.unsir, "nhle_cwm": self.nhle}
-        return {name: vars(of) for name, of in parts.items()}
+        return {name: vars(part) for name, part in parts.items()}
 
 
 _CIFAR = Recipe(epochs=40, batch=512, rate=0.2)
-_OF_TEN = partial(Study, unsir=Unsir(), nhle=Nhle(rate=1e-3, clip=0.3), seeds=(0, 1))
-_OF_A_HUNDRED = partial(
+_TEN_LABELS = partial(Study, unsir=Unsir(), nhle=Nhle(rate=1e-3, clip=0.3), seeds=(0, 1))
+_HUNDRED_LABELS = partial(
     Study,
     unsir=Unsir(retain_a_class=100, batch=128),
     nhle=Nhle(rate=1e-4),
@@ -112,10 +112,10 @@ _OF_A_HUNDRED = partial(
 
 SUITES: dict[str, tuple[Study, ...]] = {
     "paper": (
-        _OF_TEN("cifar10", "resnet18", _CIFAR),
-        _OF_TEN("cifar10", "allcnn", _CIFAR),
-        _OF_A_HUNDRED("cifar100", "resnet18", _CIFAR, judged_a_label=20),
-        _OF_A_HUNDRED(
+        _TEN_LABELS("cifar10", "resnet18", _CIFAR),
+        _TEN_LABELS("cifar10", "allcnn", _CIFAR),
+        _HUNDRED_LABELS("cifar100", "resnet18", _CIFAR, judged_per_label=20),
+        _HUNDRED_LABELS(
             "cifar100",
             "mobilenet_v2",
             Recipe(
@@ -123,12 +123,12 @@ SUITES: dict[str, tuple[Study, ...]] = {
             ),
             # A tenth of the noise: at 128 pixels even that takes as long as retraining.
             unsir=Unsir(noise_images=25, retain_a_class=100, batch=128),
-            judged_a_label=20,
+            judged_per_label=20,
         ),
-        _OF_A_HUNDRED(
-            "faces", "resnet18", Recipe(epochs=60, batch=256, rate=0.1), judged_a_label=10
+        _HUNDRED_LABELS(
+            "faces", "resnet18", Recipe(epochs=60, batch=256, rate=0.1), judged_per_label=10
         ),
-        _OF_A_HUNDRED(
+        _HUNDRED_LABELS(
             "faces",
             "vit_b_16",
             Recipe(
@@ -140,7 +140,7 @@ SUITES: dict[str, tuple[Study, ...]] = {
                 clip=1.0,
                 smallest_crop=0.7,
             ),
-            judged_a_label=10,
+            judged_per_label=10,
         ),
     ),
     "quick": (

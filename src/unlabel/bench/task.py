@@ -1,4 +1,4 @@
-"""What a method is given and what it gives back."""
+"""The input and the result of a method: a task and an outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from unlabel.bench.grid import Labels
-from unlabel.bench.progress import Progress, nothing_to_show
+from unlabel.bench.progress import Progress, no_progress
 from unlabel.bench.suites import Study
 from unlabel.bench.training import Float32s, Images, logits_of
 from unlabel.filter import OutputFilter
@@ -23,10 +23,9 @@ Floats = npt.NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A model that has all labels, and the images it was trained and is judged on.
+    """A model with all labels, and the images that it is trained and judged on.
 
-    Its outputs are computed once: methods that work on outputs take them as given, and their
-    seconds do not include them.
+    Its outputs are computed once; the seconds of methods that work on outputs do not include it.
     """
 
     model: nn.Module
@@ -35,41 +34,41 @@ class Base:
 
     @cached_property
     def train_logits(self) -> Float32s:
-        """What the model says of the images it was trained on."""
+        """The model's logits of its training images."""
         return logits_of(self.model, self.train_images)
 
     @cached_property
     def test_logits(self) -> Float32s:
-        """What the model says of the images it is judged on."""
+        """The model's logits of the test images."""
         return logits_of(self.model, self.test_images)
 
     @property
     def train_labels(self) -> npt.NDArray[np.int64]:
-        """The true labels of the images it was trained on."""
+        """The true labels of the training images."""
         labels: npt.NDArray[np.int64] = self.train_images.labels.cpu().numpy()
         return labels
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Labels to be removed from a model.
+    """Labels to retire from a model.
 
     Attributes
     ----------
     train_images, test_images : Images
         On the device that does the work.
     classes : int
-        How many labels there are, the removed ones included.
+        The number of labels, retired ones included.
     removed : tuple of int
     seed : int
     study : Study
         The recipe and the methods' settings.
     load_base : callable
-        Gives the base model, which no method may change.
+        Returns the base model, which no method may change.
     build : callable
-        Gives an untrained model on the device, for a number of labels and a seed.
+        Returns an untrained model on the device, for a number of labels and a seed.
     progress : callable
-        Is told which part of a long training is done.
+        Called with the fraction of a long training that is done.
     """
 
     train_images: Images
@@ -80,7 +79,7 @@ class Task:
     study: Study
     load_base: Callable[[], Base]
     build: Callable[[int, int], nn.Module]
-    progress: Progress = nothing_to_show
+    progress: Progress = no_progress
 
     @property
     def base(self) -> Base:
@@ -89,18 +88,18 @@ class Task:
 
     @property
     def retained(self) -> Labels:
-        """The labels that remain, ascending."""
+        """The retained labels, ascending."""
         return tuple(label for label in range(self.classes) if label not in self.removed)
 
     @property
     def device(self) -> torch.device:
-        """Where the work is done."""
+        """The device that does the work."""
         return self.train_images.pixels.device
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a method did.
+    """The result of a method.
 
     Attributes
     ----------
@@ -111,12 +110,12 @@ class Outcome:
     config : dict
         The settings as used.
     logits : dict of arrays
-        What is to be stored of each test row.
+        The logits of each test row, to be stored.
     matrices : dict of arrays
-        What the base model's logits are to be multiplied with.
+        Factors for the base model's logits, to be stored.
     filter : OutputFilter, optional
     condition : float, optional
-        Of linear filtration's matrix.
+        The condition number of linear filtration's matrix.
     """
 
     confidences: dict[str, Floats]

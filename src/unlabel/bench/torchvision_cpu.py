@@ -1,6 +1,6 @@
-"""Makes torchvision importable beside a PyTorch that its compiled operators do not fit.
+"""Makes torchvision importable with a PyTorch that its compiled operators do not match.
 
-To be imported before torchvision, or anything that imports it, unless from here.
+Import this module before torchvision or anything that imports it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 try:
     import torchvision  # noqa: F401
 except RuntimeError:
-    # It describes these to PyTorch when it is imported, and without its compiled operators
-    # they do not exist. Where they do, a second declaration would end the process.
+    # On import, torchvision describes these operators to PyTorch, which fails if the compiled
+    # ones are missing. If they exist, declaring them again would end the process.
     for _name in ("nms", "qnms"):
         torch.library.define(f"torchvision::{_name}", SIGNATURE)
 

@@ -1,6 +1,6 @@
 """Training and evaluation with images that stay on the device as bytes.
 
-Batches are cut, mirrored and normalised on the device, and nothing in the loop waits for it.
+Batches are cropped, mirrored and normalised there, and nothing in the loop waits for the device.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from torch import Tensor, nn
 
-from unlabel.bench.progress import Progress, nothing_to_show
+from unlabel.bench.progress import Progress, no_progress
 from unlabel.bench.suites import Recipe
 
 Float32s = npt.NDArray[np.float32]
 
-# ImageNet's, for every set: pretrained weights ask for them, others get used to them, and no
-# image of a removed label has a part in them.
+# ImageNet's, for every set: pretrained weights expect them, other models adapt to them, and they
+# do not depend on images of retired labels.
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 EVALUATION_BATCH = 1000
 
@@ -37,7 +37,7 @@ class Images:
     labels: Tensor  # int64
 
     @classmethod
-    def of(cls, images: Tensor, labels: Tensor, device: torch.device) -> Images:
+    def from_tensors(cls, images: Tensor, labels: Tensor, device: torch.device) -> Images:
         """Move images of shape (rows, 3, height, width) to a device."""
         return cls(images.to(device).permute(0, 2, 3, 1).contiguous(), labels.to(device))
 
@@ -45,34 +45,33 @@ class Images:
         return len(self.labels)
 
     def at(self, rows: Tensor) -> Images:
-        """Only some of the images."""
+        """Select some of the images."""
         return Images(self.pixels[rows], self.labels[rows])
 
-    def some_of_each(self, labels: tuple[int, ...], n: int, seed: int) -> Images:
-        """At most `n` images of each of some labels, drawn at random."""
+    def sample_per_label(self, labels: tuple[int, ...], n: int, seed: int) -> Images:
+        """Draw at most `n` images of each of the given labels at random."""
         order = torch.randperm(len(self), generator=generator(seed)).to(self.labels.device)
-        of_label = [order[self.labels[order] == label][:n] for label in labels]
-        return self.at(torch.cat(of_label))
+        return self.at(torch.cat([order[self.labels[order] == label][:n] for label in labels]))
 
 
 def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator of random numbers with a seed."""
+    """Make a seeded generator of random numbers."""
     return torch.Generator(device).manual_seed(seed)
 
 
 def as_input(pixels: Tensor) -> Tensor:
-    """Bytes as a network's input: normalised, (rows, 3, height, width), channels last."""
+    """Turn bytes into network input: normalised, (rows, 3, height, width), channels last."""
     mean, deviation = _statistics(pixels.device)
     return ((pixels - mean) / deviation).permute(0, 3, 1, 2)
 
 
-@cache  # to copy them to the device for every batch would mean to wait for it
+@cache  # copying them to the device for every batch would mean waiting for it
 def _statistics(device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.tensor(MEAN, device=device) * 255, torch.tensor(DEVIATION, device=device) * 255
 
 
 def resize_inputs(model: nn.Module, side: int) -> None:
-    """Let a model bring whatever comes in to one height and width first."""
+    """Make a model resize its inputs to one height and width first."""
     model.register_forward_pre_hook(partial(_resized, side))
 
 
@@ -81,7 +80,7 @@ def _resized(side: int, model: nn.Module, inputs: tuple[Tensor]) -> Tensor:
 
 
 def augmented(pixels: Tensor, rows: Tensor, recipe: Recipe, random: torch.Generator) -> Tensor:
-    """Cut a crop out of each chosen image and mirror half of them, in one gather."""
+    """Crop each of the given images and mirror about half of them, in one gather."""
     height, width = pixels.shape[1:3]
     at_rows = _crops(len(rows), height, recipe, random)
     at_columns = _crops(len(rows), width, recipe, random)
@@ -92,7 +91,7 @@ def augmented(pixels: Tensor, rows: Tensor, recipe: Recipe, random: torch.Genera
 
 
 def _crops(n: int, side: int, recipe: Recipe, random: torch.Generator) -> Tensor:
-    """Where the pixels of `n` crops lie along one axis; beyond the edge the image is mirrored."""
+    """Draw the pixel positions of `n` crops along one axis, mirrored beyond the edge."""
     draw = torch.rand(2, n, 1, generator=random, device=random.device)
     size = side * (recipe.smallest_crop + (1 - recipe.smallest_crop) * draw[0])
     start = (draw[1] * (side - size + 2 * recipe.padding + 1)).floor() - recipe.padding
@@ -105,9 +104,9 @@ def train(
     images: Images,
     recipe: Recipe,
     seed: int,
-    progress: Progress = nothing_to_show,
+    progress: Progress = no_progress,
 ) -> dict[str, float]:
-    """Train a model in place, and give the seconds of an epoch and of all of them."""
+    """Train a model in place; return the seconds per epoch and in total."""
     device = images.pixels.device
     random = generator(seed, device)
     batch = min(recipe.batch, len(images))
@@ -118,7 +117,7 @@ def train(
     )
     started = now(device)
     model.train()
-    torch.backends.cudnn.benchmark = True  # worth its time here, where shapes are always the same
+    torch.backends.cudnn.benchmark = True  # pays off here, where shapes never change
     with seeded(seed):
         for epoch in range(recipe.epochs):
             order = torch.randperm(len(images), generator=random, device=device)
@@ -152,7 +151,7 @@ def descend(
     epochs: int = 1,
     clip: float | None = None,
 ) -> None:
-    """Change a model in place by SGD; `loss_of` takes the rows of a batch, among `n`."""
+    """Train a model in place by SGD; `loss_of` takes the rows of a batch, out of `n`."""
     optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
     for _ in range(epochs):
         for rows in torch.randperm(n, generator=random, device=random.device).split(batch):
@@ -166,12 +165,13 @@ def descend(
 
 
 def logits_of(model: nn.Module, images: Images) -> Float32s:
-    """A model's logits, computed in float32."""
+    """Compute a model's logits in float32."""
     model.eval()
     with torch.inference_mode():
         batches = images.pixels.split(EVALUATION_BATCH)
-        logits: Float32s = torch.cat([model(as_input(of)).float() for of in batches]).cpu().numpy()
-    return logits
+        logits = torch.cat([model(as_input(batch)).float() for batch in batches])
+    result: Float32s = logits.cpu().numpy()
+    return result
 
 
 def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
@@ -188,13 +188,13 @@ def _one_cycle(step: int, total: int, warm_up: float) -> float:
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """Work in bfloat16 where that is fast."""
+    """Use bfloat16 where that is fast."""
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed PyTorch's own generator, which draws weights and dropout, and restore it after."""
+    """Seed PyTorch's own generator, which draws weights and dropout; restore it afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
@@ -202,7 +202,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep PyTorch to one thread: those of a small network wait for each other, not for work."""
+    """Limit PyTorch to one thread: with small networks several only wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -212,7 +212,7 @@ def one_thread() -> Iterator[None]:
 
 
 def now(device: torch.device) -> float:
-    """The time in seconds at which the device has done all it was told to."""
+    """Return the time in seconds once the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
@@ -220,7 +220,7 @@ def now(device: torch.device) -> float:
 
 @contextmanager
 def timed(seconds: dict[str, float], component: str, device: torch.device) -> Iterator[None]:
-    """Note how long a block takes, the device's part included."""
+    """Store the seconds that a block takes, work on the device included."""
     started = now(device)
     yield
     seconds[component] = now(device) - started

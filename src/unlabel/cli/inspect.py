@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from unlabel._files.filter_file import PROTOCOL
+from unlabel._labels import listing
 from unlabel.filter import OutputFilter
-from unlabel.validation import listing
 
 MOST_LABELS = 20
 DESTINATIONS = 3

@@ -1,10 +1,9 @@
-"""Real outputs that come with the package: a network, and networks really retrained."""
+"""Real outputs that come with the package: of a network, and of retrained ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,22 +13,15 @@ from unlabel.evaluation.trial import Trial, try_labels
 Logits = npt.NDArray[np.float32]
 
 CIFAR10 = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
 )
+FORGET_SETS = {"F1": (0,), "F2": (0, 4), "F3": (0, 4, 7, 9), "F4": (0, 2, 3, 4, 6, 7, 9)}
 
 
 @dataclass(frozen=True)
 class Removal:
-    """A set of labels to remove, and what two models retrained without them say."""
+    """Labels to retire, and the logits of two models retrained without them."""
 
     removed: tuple[str, ...]
     retrained: tuple[Logits, Logits]
@@ -37,7 +29,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class RealOutputs:
-    """Logits of a network on test images, before and after really removing labels."""
+    """Logits of a network on test images, and of networks retrained without some labels."""
 
     classes: tuple[str, ...]
     labels: npt.NDArray[np.str_]
@@ -45,7 +37,7 @@ class RealOutputs:
     removals: dict[str, Removal]
 
     def trial(self, name: str) -> Trial:
-        """Put the removal of one of the sets to the test, on rows that nothing is fitted on."""
+        """Try retiring one set of labels, judged on rows that nothing is fitted on."""
         removal = self.removals[name]
         return try_labels(
             self.base,
@@ -58,7 +50,7 @@ class RealOutputs:
 
 
 def load_cifar10() -> RealOutputs:
-    """Outputs of ResNet18 on the test images of CIFAR-10, with four sets of labels removed.
+    """Load outputs of ResNet18 on the test images of CIFAR-10, with four sets of labels to retire.
 
     Examples
     --------
@@ -68,18 +60,15 @@ def load_cifar10() -> RealOutputs:
     """
     resource = files("unlabel.evaluation") / "data" / "cifar10-resnet18.npz"
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        content: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-    logits = {name: a.astype(np.float32) for name, a in content.items() if name != "labels"}
-    removed = {"F1": (0,), "F2": (0, 4), "F3": (0, 4, 7, 9), "F4": (0, 2, 3, 4, 6, 7, 9)}
-    return RealOutputs(
-        classes=CIFAR10,
-        labels=np.array(CIFAR10)[content["labels"]],
-        base=logits["base"],
-        removals={
-            name: Removal(
-                tuple(CIFAR10[column] for column in columns),
-                (logits[f"{name}_seed0"], logits[f"{name}_seed1"]),
-            )
-            for name, columns in removed.items()
-        },
-    )
+        labels = np.array(CIFAR10)[arrays["labels"]]
+        logits = {
+            name: arrays[name].astype(np.float32) for name in arrays.files if name != "labels"
+        }
+    removals = {
+        name: Removal(
+            tuple(CIFAR10[column] for column in columns),
+            (logits[f"{name}_seed0"], logits[f"{name}_seed1"]),
+        )
+        for name, columns in FORGET_SETS.items()
+    }
+    return RealOutputs(CIFAR10, labels, logits["base"], removals)

@@ -1,8 +1,7 @@
-"""The figures of a trial as plain data, the one source of every report.
+"""The metrics of a trial as plain data, the one source of every report.
 
-A summary holds dicts, lists, texts and numbers alone, as `evaluation.summary_layout` describes.
-A figure that does not exist (no retrained model, no rows of that kind, infinite coverage) is
-None.
+A summary holds only dicts, lists, texts and numbers, as `evaluation.summary_layout` describes. A
+value that does not exist (no retrained model, no rows of that kind, infinite coverage) is None.
 """
 
 from __future__ import annotations
@@ -19,34 +18,38 @@ import numpy.typing as npt
 from unlabel import metrics
 from unlabel._files.atomic import cannot_read, require_file, whole_file
 from unlabel._files.filter_file import no_constant
-from unlabel._typing import Floats
+from unlabel._labels import known_columns
+from unlabel._typing import Float64s, Floats
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary_layout import SUMMARY, check_summary
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, Trial
-from unlabel.validation import known_columns, true_columns
+from unlabel.validation import true_columns
 
 Summary = dict[str, Any]
 Progress = Callable[[float], None]
 
-# Hundreds of thousands of labels. Read whole, a hostile file of this size takes two gigabytes.
+# Enough for hundreds of thousands of labels. A hostile file of this size takes 2 GB to read.
 MAX_BYTES = 64 << 20
 MOST_DESTINATIONS = 8
 MOST_CHANGED = 10
 
 
 def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
-    """Compute every figure of a trial."""
+    """Compute every metric of a trial."""
     judge = _Judge(trial)
     again = trial.candidates.get(AGAIN)
     floor = None if again is None else judge.divergences(again.output())
-    figures: list[Summary] = [{"output": BASE, "temperature": None} | judge.base_figures()]
+    figures: list[Summary] = [
+        {"output": BASE, "temperature": None} | judge.shared_metrics(judge.base, judge.every)
+    ]
     reliability = {BASE: judge.reliability(judge.base, judge.every)}
     details: Summary = {}
     for number, (name, candidate) in enumerate(trial.candidates.items(), start=1):
         output = candidate.output()
         figures.append(
             {"output": name, "temperature": candidate.filter.temperature}
-            | judge.figures(output, floor, is_goal=name == RETRAINED)
+            | judge.shared_metrics(output, judge.retained)
+            | judge.metrics_after(output, floor, is_goal=name == RETRAINED)
         )
         reliability[name] = judge.reliability(output, judge.retained)
         if name == trial.shown:
@@ -60,8 +63,8 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
             "labels": {"removed": trial.removed, "retained": trial.retained},
             "rows": {
                 "judged": len(judge.base),
-                "of_retained_labels": int((~judge.of_removed).sum()),
-                "of_removed_labels": int(judge.of_removed.sum()),
+                "of_retained_labels": judge.kinds["retained"].sum(),
+                "of_removed_labels": judge.kinds["removed"].sum(),
                 "fitted_on": trial.rows_fitted_on,
             },
             "epsilon": metrics.EPSILON,
@@ -76,7 +79,7 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
 
 
 class _Judge:
-    """The rows of a trial, by which outputs are judged. Labels are their columns in it."""
+    """The judged rows of a trial; its labels are columns of the base model."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
@@ -85,83 +88,70 @@ class _Judge:
         self.every = range(len(trial.classes))
         self.retained = known_columns(trial.retained, trial.classes).tolist()
         self.removed = known_columns(trial.removed, trial.classes).tolist()
-        self.of_removed = np.isin(self.truth, self.removed)
-        if self.of_removed.all():
-            raise UnlabelError("There are no rows of labels that remain: give some to judge by.")
+        is_removed = np.isin(self.truth, self.removed)
+        self.kinds = {"retained": ~is_removed, "removed": is_removed}
+        if is_removed.all():
+            raise UnlabelError("There are no rows of retained labels: give some to judge by.")
         goal = trial.candidates.get(RETRAINED)
         self.goal = None if goal is None else goal.output()
 
-    def base_figures(self) -> Summary:
-        """Figures of the base model, which still has all labels."""
-        labels, classes, retained, removed = self.truth, self.every, self.retained, self.removed
-        seen = metrics.coverage(self.base, labels, classes, retained)
+    def shared_metrics(self, output: Floats, classes: Sequence[int]) -> Summary:
+        """Compute the metrics that the base model has too."""
+        judged = (output, self.truth, classes)
+        ranks = metrics.coverage(*judged, self.retained)
         return {
             "accuracy": {
-                "retained": metrics.mean_accuracy(self.base, labels, classes, retained),
-                "removed": metrics.mean_accuracy(self.base, labels, classes, removed),
+                "retained": metrics.mean_accuracy(*judged, self.retained),
+                "removed": metrics.mean_accuracy(*judged, self.removed),
             },
             "coverage": {
-                "retained": seen.value,
-                "removed": metrics.coverage(self.base, labels, classes, removed).value,
+                "retained": ranks.value,
+                "removed": metrics.coverage(*judged, self.removed).value,
             },
-            "ties": seen.tie_share,
-            "log_loss": metrics.log_loss(self.base, labels, classes, retained),
-            "calibration_error": metrics.expected_calibration_error(
-                self.base, labels, classes, retained
-            ),
+            "ties": ranks.tie_share,
+            "log_loss": metrics.log_loss(*judged, self.retained),
+            "calibration_error": metrics.expected_calibration_error(*judged, self.retained),
         }
 
-    def figures(self, output: Floats, floor: Summary | None, *, is_goal: bool) -> Summary:
-        """Figures of an output over the labels that remain."""
-        labels, retained = self.truth, self.retained
-        seen = metrics.coverage(output, labels, retained)
-        changed = metrics.top_label_changed(self.base, self.every, output, retained)
-        padded = metrics.on_all(output, retained, self.every)
-        result: Summary = {
-            "accuracy": {
-                "retained": metrics.mean_accuracy(output, labels, retained),
-                "removed": metrics.mean_accuracy(output, labels, retained, self.removed),
-            },
-            "coverage": {"retained": seen.value, "removed": None},
-            "ties": seen.tie_share,
-            "log_loss": metrics.log_loss(output, labels, retained),
-            "calibration_error": metrics.expected_calibration_error(output, labels, retained),
+    def metrics_after(self, output: Floats, floor: Summary | None, *, is_goal: bool) -> Summary:
+        """Compare an output over the retained labels with the base and the retrained model."""
+        padded = metrics.on_all(output, self.retained, self.every)
+        to_retrained = None if self.goal is None or is_goal else self.divergences(output)
+        return {
             "kl_to_base": self.by_kind(metrics.kl_divergence(padded, self.base)),
-            "changed": self.by_kind(changed),
+            "changed": self.by_kind(self.changed(output)),
             "attack_auc": self.attack(output),
-            "to_retrained": None,
-            "over_floor": None,
+            "to_retrained": to_retrained,
+            "over_floor": to_retrained and floor and _ratios(to_retrained, floor),
         }
-        if self.goal is not None and not is_goal:
-            result["to_retrained"] = self.divergences(output)
-            if floor is not None:
-                result["over_floor"] = {
-                    name: {kind: _ratio(value, floor[name][kind]) for kind, value in kinds.items()}
-                    for name, kinds in result["to_retrained"].items()
-                }
-        return result
+
+    def changed(self, output: Floats) -> npt.NDArray[np.bool_]:
+        """Tell which rows have another top label than the base model's."""
+        return metrics.top_label_changed(self.base, self.every, output, self.retained)
 
     def divergences(self, output: Floats) -> Summary:
-        """Divergences of an output from the retrained model."""
+        """Compute the divergences of an output from the retrained model."""
         return {
             "kl": self.by_kind(metrics.kl_divergence(output, self.goal)),
             "js": self.by_kind(metrics.jensen_shannon(output, self.goal)),
         }
 
-    def by_kind(self, values: npt.NDArray[Any]) -> dict[str, float | None]:
-        """Means over the inputs of retained and of removed labels."""
-        kinds = {"retained": values[~self.of_removed], "removed": values[self.of_removed]}
-        return {kind: float(of.mean()) if len(of) else None for kind, of in kinds.items()}
+    def by_kind(self, values: npt.NDArray[Any]) -> dict[str, float]:
+        """Average over the inputs of retained and of retired labels."""
+        return {
+            kind: float(values[rows].mean()) if rows.any() else np.nan
+            for kind, rows in self.kinds.items()
+        }
 
     def attack(self, output: Floats) -> float | None:
-        """The attack's success, where there are rows enough for one."""
+        """Measure the attack's success, if there are enough rows for one."""
         try:
-            return metrics.attack_auc(output[self.of_removed], output[~self.of_removed])
+            return metrics.attack_auc(*(output[self.kinds[k]] for k in ("removed", "retained")))
         except UnlabelError:
             return None
 
     def reliability(self, output: Floats, classes: Sequence[int]) -> list[Summary]:
-        """Confidence and accuracy on inputs of retained labels, bin by bin."""
+        """List the bins of confidence and accuracy on inputs of retained labels."""
         bins = metrics.reliability_bins(output, self.truth, classes, self.retained)
         return [
             {"confidence": confidence, "accuracy": accuracy, "rows": rows}
@@ -170,64 +160,53 @@ class _Judge:
         ]
 
     def details(self, output: Floats) -> Summary:
-        """What one filter does: label by label, and to single rows."""
-        mass = metrics.removed_mass(self.base, self.every, self.removed)
-        changed = metrics.top_label_changed(self.base, self.every, output, self.retained)
-        kinds = {"retained": changed & ~self.of_removed, "removed": changed & self.of_removed}
-        return {
-            "moved_mass": self.by_kind(mass),
-            "changed_rows": {kind: int(rows.sum()) for kind, rows in kinds.items()},
-            "by_label": self._by_label(output),
-            "destinations": self._destinations(output),
-            "most_changed": {
-                kind: self._most_changed(output, rows) for kind, rows in kinds.items()
-            },
-        }
-
-    def _by_label(self, output: Floats) -> list[Summary]:
+        """Describe what one filter does to labels and to single rows."""
+        trial, changed = self.trial, self.changed(output)
+        kinds = {kind: changed & rows for kind, rows in self.kinds.items()}
+        n_rows = np.bincount(self.truth, minlength=len(self.every))
         before = metrics.label_accuracy(self.base, self.truth, self.every)
         after = metrics.label_accuracy(output, self.truth, self.retained, self.every)
         after[self.removed] = np.nan
-        rows = np.bincount(self.truth, minlength=len(self.every))
-        return [
-            {"label": label, "rows": rows[i], "before": before[i], "after": after[i]}
-            for i, label in enumerate(self.trial.classes)
-        ]
+        mixtures = metrics.destination_matrix(output, self.truth, self.retained, self.removed)
+        return {
+            "moved_mass": self.by_kind(metrics.removed_mass(self.base, self.every, self.removed)),
+            "changed_rows": {kind: rows.sum() for kind, rows in kinds.items()},
+            "by_label": [
+                {"label": label, "rows": n_rows[i], "before": before[i], "after": after[i]}
+                for i, label in enumerate(trial.classes)
+            ],
+            "destinations": [
+                {"label": label, "rows": n_rows[column], "to": self._largest(mixture)}
+                for label, column, mixture in zip(
+                    trial.removed, self.removed, mixtures, strict=True
+                )
+            ],
+            "most_changed": {k: self._most_changed(output, rows) for k, rows in kinds.items()},
+        }
 
-    def _destinations(self, output: Floats) -> list[Summary]:
-        matrix = metrics.destination_matrix(output, self.truth, self.retained, self.removed)
-        rows = np.bincount(self.truth, minlength=len(self.every))
+    def _largest(self, mixture: Float64s) -> list[Summary]:
         return [
-            {
-                "label": label,
-                "rows": rows[column],
-                "to": [
-                    {"label": self.trial.retained[at], "share": mixture[at]}
-                    for at in np.argsort(-mixture, kind="stable")[:MOST_DESTINATIONS]
-                    if mixture[at] > 0
-                ],
-            }
-            for label, column, mixture in zip(self.trial.removed, self.removed, matrix, strict=True)
+            {"label": self.trial.retained[column], "share": mixture[column]}
+            for column in np.argsort(-mixture, kind="stable")[:MOST_DESTINATIONS]
+            if mixture[column] > 0
         ]
 
     def _most_changed(self, output: Floats, among: npt.NDArray[np.bool_]) -> list[Summary]:
         rows = np.flatnonzero(among)
         padded = metrics.on_all(output[rows], self.retained, self.every)
         distance = metrics.jensen_shannon(padded, self.base[rows])
-        result = []
-        for row in rows[np.argsort(-distance, kind="stable")[:MOST_CHANGED]]:
-            before, after = self.base[row].argmax(), output[row].argmax()
-            result.append(
-                {
-                    "row": self.trial.row_numbers[row],
-                    "label": self.trial.labels[row],
-                    "before": self.trial.classes[before],
-                    "before_confidence": self.base[row, before],
-                    "after": self.trial.retained[after],
-                    "after_confidence": output[row, after],
-                }
-            )
-        return result
+        largest = rows[np.argsort(-distance, kind="stable")[:MOST_CHANGED]]
+        return [
+            {
+                "row": self.trial.row_numbers[row],
+                "label": self.trial.labels[row],
+                "before": self.trial.classes[self.base[row].argmax()],
+                "before_confidence": self.base[row].max(),
+                "after": self.trial.retained[output[row].argmax()],
+                "after_confidence": output[row].max(),
+            }
+            for row in largest
+        ]
 
 
 def write_summary(summary: Summary, path: str | os.PathLike[str], *, overwrite: bool) -> None:
@@ -237,7 +216,7 @@ def write_summary(summary: Summary, path: str | os.PathLike[str], *, overwrite: 
 
 
 def read_summary(path: str | os.PathLike[str]) -> Summary:
-    """Read a summary that `write_summary` wrote: what is another thing is refused."""
+    """Read a summary that `write_summary` wrote; anything else is refused."""
     file = require_file(path)
     try:
         with file.open("rb") as content:
@@ -245,33 +224,34 @@ def read_summary(path: str | os.PathLike[str]) -> Summary:
     except OSError as error:
         raise cannot_read(file, error) from error
     if len(text) > MAX_BYTES:
-        raise UnlabelError(f"{path} has over {MAX_BYTES >> 20} MiB, more than a summary has.")
+        raise UnlabelError(f"{path} is larger than {MAX_BYTES >> 20} MiB, too large for a summary.")
+    advice = "make one with unlabel evaluate --json."
     try:
         summary: Summary = json.loads(text.decode("utf-8"), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
-        raise UnlabelError(
-            f"{path} is not JSON: give what unlabel evaluate --json wrote."
-        ) from error
+        raise UnlabelError(f"{path} is not a JSON summary: {advice}") from error
     if not isinstance(summary, dict) or summary.get("summary") != SUMMARY:
-        raise UnlabelError(
-            f"{path} is not a summary of this version: make one with unlabel evaluate --json."
-        )
+        raise UnlabelError(f"{path} is not a summary of this version: {advice}")
     try:
         check_summary(summary)
     except UnlabelError as error:
-        raise UnlabelError(
-            f"{path} is not a summary as unlabel evaluate --json wrote it: "
-            f"{str(error).rstrip('.')}. Make it anew."
-        ) from error
+        reason = str(error).rstrip(".")
+        raise UnlabelError(f"{path} is not a valid summary ({reason}): {advice}") from error
     return summary
 
 
-def _ratio(value: float | None, floor: float | None) -> float | None:
-    return None if value is None or floor is None else metrics.ratio_to_seed_floor(value, floor)
+def _ratios(divergences: Summary, floor: Summary) -> Summary:
+    return {
+        name: {
+            kind: metrics.ratio_to_seed_floor(value, floor[name][kind])
+            for kind, value in kinds.items()
+        }
+        for name, kinds in divergences.items()
+    }
 
 
 def plain(value: Any) -> Any:
-    """Plain data for JSON: no NumPy types, None for what is not finite."""
+    """Turn NumPy's types into plain ones for JSON, and numbers that are not finite into None."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

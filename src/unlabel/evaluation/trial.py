@@ -1,27 +1,21 @@
-"""A removal put to the test: filters, and retrained models, on rows with known labels."""
+"""Trials: filters and retrained models, judged on rows with known labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from unlabel._labels import as_classes, columns_of, known_columns, label_key, labels_to_remove
 from unlabel._typing import Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import calibrated, fit_filter
-from unlabel.validation import (
-    as_classes,
-    as_confidences,
-    columns_of,
-    label_key,
-    labels_to_remove,
-    refuse_probabilities,
-    true_columns,
-)
+from unlabel.validation import as_confidences, refuse_probabilities, true_columns
 
 NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
 BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again", ", calibrated"
@@ -29,19 +23,19 @@ BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to do without the labels: a model's outputs on the judged rows, and a filter."""
+    """A model's confidences on the judged rows, and the filter that they go through."""
 
     rows: Floats
     filter: OutputFilter
 
     def output(self) -> Floats:
-        """The probabilities of the labels that remain."""
+        """Filter the rows: probabilities of the retained labels."""
         return self.filter.apply_checked(self.rows)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The candidates, the one that matters most, and the rows that they are judged on."""
+    """The candidates, the one whose details are shown, and the rows that they are judged on."""
 
     base: Candidate
     candidates: dict[str, Candidate]
@@ -57,9 +51,9 @@ class Trial:
         """The labels of the base model."""
         return self.base.filter.classes
 
-    @property
+    @cached_property
     def retained(self) -> tuple[Label, ...]:
-        """The labels that remain."""
+        """The retained labels."""
         return without(self.classes, self.removed)
 
 
@@ -73,7 +67,7 @@ def try_labels(
     input: InputKind = "probabilities",
     seed: int = 0,
 ) -> Trial:
-    """Try the removal of labels with filters that are fitted on half of the rows.
+    """Try retiring labels with filters that are fitted on half of the rows.
 
     Parameters
     ----------
@@ -84,52 +78,43 @@ def try_labels(
     classes : sequence of labels
         The names of the columns of `base`.
     remove : sequence of labels
-        The labels to remove.
+        The labels to retire.
     retrained : up to two arrays of shape (n_rows, n_labels - n_removed)
-        What models retrained without the labels say of the same rows, their columns in the
-        order of `classes`.
+        The confidences of models retrained without the labels, on the same rows, with columns
+        in the order of `classes`.
     input : {"probabilities", "logits"}
-        What all of the confidences are.
+        The kind of confidences, the same in all arrays.
     seed : int
-        Draws one half of each label's rows to fit on. The other half is judged.
+        Draws the half of each label's rows to fit on. The other half is judged.
     """
     names = as_classes(classes)
     rows = as_confidences(base, input, names)
     columns = true_columns(labels, names, len(rows))
     truth = _as_array(labels)
     removed = labels_to_remove(names, remove, None)
-    keep = without(names, removed)
+    retained = without(names, removed)
     fitting, judged = _halves(columns, seed)
     candidates: dict[str, Candidate] = {}
     uncalibrated: dict[str, list[str]] = {}
 
-    def enter(name: str, half: Floats, other: Floats, of: OutputFilter, columns: Columns) -> None:
-        """Enter a filtered model as it is and, where one half allows it, calibrated."""
-        candidates[name] = Candidate(other, of)
+    def add(name: str, half: Floats, other: Floats, as_is: OutputFilter, columns: Columns) -> None:
+        """Add a filtered model as it is and, if the half to fit on allows it, calibrated."""
+        candidates[name] = Candidate(other, as_is)
         try:
-            better = calibrated(of, half, columns[fitting])
+            candidates[name + CALIBRATED] = Candidate(other, calibrated(as_is, half, columns))
         except UnlabelError as error:
             uncalibrated.setdefault(str(error), []).append(name)
-        else:
-            candidates[name + CALIBRATED] = Candidate(other, better)
 
-    half, other = rows[fitting], rows[judged]
+    half, other, truth_of_half = rows[fitting], rows[judged], truth[fitting]
     methods: tuple[Method, ...] = ("osr", "mask")
     for method in methods:
-        of = fit_filter(
-            half,
-            truth[fitting],
-            classes=names,
-            remove=removed,
-            method=method,
-            input=input,
+        fitted = fit_filter(
+            half, truth_of_half, classes=names, remove=removed, method=method, input=input
         )
-        enter(NAMES[method], half, other, of, columns)
-    column_after = np.cumsum(np.isin(np.arange(len(names)), of.retained_columns)) - 1
-    column_after[of.removed_columns] = -1
-    for name, model in _retrained(retrained, keep, input, len(rows)):
-        of_model = unchanged(keep, input)
-        enter(name, model[fitting], model[judged], of_model, column_after[columns])
+        add(NAMES[method], half, other, fitted, columns[fitting])
+    columns_after = known_columns(names, retained)[columns[fitting]]
+    for name, model in _retrained(retrained, retained, input, len(rows)):
+        add(name, model[fitting], model[judged], unchanged(retained, input), columns_after)
     return Trial(
         base=Candidate(other, unchanged(names, input)),
         candidates=candidates,
@@ -138,7 +123,7 @@ def try_labels(
         labels=truth[judged],
         row_numbers=judged,
         rows_fitted_on=len(fitting),
-        notes=tuple(f"{', '.join(of)}: {why}" for why, of in uncalibrated.items()),
+        notes=tuple(f"{', '.join(outputs)}: {why}" for why, outputs in uncalibrated.items()),
     )
 
 
@@ -151,20 +136,19 @@ def try_filter(
             "A filter with method='literal' does not give probabilities and cannot be judged: fit "
             "one with method='osr'."
         )
-    rows = _confidences(base, fitted.input, fitted.classes_in)
+    classes, input = fitted.classes_in, fitted.input
+    rows = _confidences(base, input, classes)
     shown = NAMES[fitted.method]
-    filters = {shown: replace(fitted, temperature=1.0)}
+    candidates = {shown: Candidate(rows, replace(fitted, temperature=1.0))}
     if fitted.temperature != 1:
         shown += CALIBRATED
-        filters[shown] = fitted
-    filters[NAMES["mask"]] = OutputFilter.mask(
-        fitted.classes_in, fitted.removed, input=fitted.input
-    )
-    candidates = {name: Candidate(rows, of) for name, of in filters.items()}
-    for name, model in _retrained(retrained, fitted.classes, fitted.input, len(rows)):
-        candidates[name] = Candidate(model, unchanged(fitted.classes, fitted.input))
+        candidates[shown] = Candidate(rows, fitted)
+    mask = OutputFilter.mask(classes, fitted.removed, input=input)
+    candidates[NAMES["mask"]] = Candidate(rows, mask)
+    for name, model in _retrained(retrained, fitted.classes, input, len(rows)):
+        candidates[name] = Candidate(model, unchanged(fitted.classes, input))
     return Trial(
-        base=Candidate(rows, unchanged(fitted.classes_in, fitted.input)),
+        base=Candidate(rows, unchanged(classes, input)),
         candidates=candidates,
         shown=shown,
         removed=fitted.removed,
@@ -175,25 +159,25 @@ def try_filter(
 
 
 def without(labels: Sequence[Label], removed: Sequence[Label]) -> tuple[Label, ...]:
-    """The labels that are not among the removed ones."""
+    """Leave the retired labels out."""
     gone = columns_of(tuple(removed))
     return tuple(label for label in labels if label_key(label) not in gone)
 
 
 def unchanged(classes: Sequence[Label], input: InputKind) -> OutputFilter:
-    """A filter that removes nothing: it turns confidences into probabilities."""
+    """Make a filter that retires nothing: it turns confidences into probabilities."""
     return OutputFilter.mask(classes, (), input=input)
 
 
 def _halves(columns: Columns, seed: int) -> tuple[Columns, Columns]:
-    """Split rows into halves, those of each label alike."""
+    """Split the rows of each label into halves."""
     shuffled = np.random.default_rng(seed).permutation(len(columns))
     by_label = shuffled[np.argsort(columns[shuffled], kind="stable")]
     return np.sort(by_label[::2]), np.sort(by_label[1::2])
 
 
 def _confidences(values: Any, input: InputKind, classes: Sequence[Label]) -> Floats:
-    """Rows of confidences; probabilities that were said to be logits are refused."""
+    """Check confidences, and refuse probabilities that are given as logits."""
     rows = as_confidences(values, input, classes)
     if input == "logits":
         refuse_probabilities(rows)
@@ -201,16 +185,16 @@ def _confidences(values: Any, input: InputKind, classes: Sequence[Label]) -> Flo
 
 
 def _as_array(labels: Any) -> npt.NDArray[Any]:
-    """Labels as an array; those of a list keep their types, as in `true_columns`."""
+    """Make an array of labels; those of a list keep their types, as in `true_columns`."""
     return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
 
 
 def _retrained(
-    outputs: Sequence[Any], keep: Sequence[Label], input: InputKind, n_rows: int
+    outputs: Sequence[Any], classes: Sequence[Label], input: InputKind, n_rows: int
 ) -> list[tuple[str, Floats]]:
     if len(outputs) > 2:
-        raise UnlabelError(f"There are {len(outputs)} retrained models: give two at the most.")
-    models = [_confidences(model, input, keep) for model in outputs]
+        raise UnlabelError(f"There are {len(outputs)} retrained models: give at most two.")
+    models = [_confidences(model, input, classes) for model in outputs]
     for model in models:
         if len(model) != n_rows:
             raise UnlabelError(

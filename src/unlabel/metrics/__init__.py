@@ -1,15 +1,14 @@
-"""What a removal did to a classifier's outputs, and how close it came to retraining.
+"""Metrics of a classifier's outputs after labels were retired, and beside retraining.
 
-Every function is pure and takes confidences of shape (n_rows, n_outputs); those that judge
-them also take the true `labels`, one a row, the `classes` that name the columns, and
-`over`, the labels whose rows count: by default `classes`. So A_R is `mean_accuracy` over
-the retained labels, A_F over the removed ones, and a true label that is not among
-`classes` was never predicted.
+Every function is pure and takes confidences of shape (n_rows, n_outputs). Those that judge
+them also take the true `labels`, one per row, the `classes` that name the columns, and `over`,
+the labels whose rows count: by default `classes`. So A_R is `mean_accuracy` over the retained
+labels and A_F over the retired ones, which are never predicted if `classes` lacks them.
 
-Predictions and ranks are found on any scores, logits too. All else wants probabilities,
-which are divided by their sums, as stored tables round them, and computed with in float64.
-Tables may be memory-mapped: only `on_retained` builds another of their size, and
-`destination_matrix` copies one label's rows at a time.
+Predictions and ranks can be taken from any scores, logits included. Everything else needs
+probabilities, which are divided by their sums (stored tables round them), in float64. Tables may
+be memory-mapped: only `on_retained` and `on_all` build another of about their size, and
+`destination_matrix` copies the rows of one label at a time.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from unlabel._labels import as_classes, known_columns, no_such_label
 from unlabel._method.split import row_blocks
 from unlabel._typing import Columns, Float64s, Floats
 from unlabel.errors import UnlabelError
@@ -39,28 +39,23 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
-from unlabel.validation import as_classes, known_columns, no_such_label
 
-# Probabilities below this count as this inside a logarithm. Softmax outputs of a network in
-# float32 hardly go lower, so their figures do not depend on it; it is there for entries that
-# were rounded to 0, as in float16, where each costs up to -log(EPSILON) = 28.
+# The least that a probability counts as inside a logarithm. Softmax outputs in float32 hardly go
+# lower; an entry that was rounded to 0, as in float16, costs up to -log(EPSILON) = 28.
 EPSILON = 1e-12
-
-ATTACK_ROWS = 5000
-ATTACK_FOLDS = 5
-
+ATTACK_ROWS, ATTACK_FOLDS = 5000, 5
 TINY = float(np.finfo(np.float64).tiny)
 
 
 class Coverage(NamedTuple):
-    """How far down one must read for all true labels, and how often a tie flatters that."""
+    """Mean worst rank of the true labels, and the share of rows whose rank a tie flatters."""
 
     value: float
     tie_share: float
 
 
 class ReliabilityBins(NamedTuple):
-    """Rows by their top confidence: means in each bin, NaN in empty ones, and sizes."""
+    """Rows binned by top confidence: the means of each bin, NaN in empty ones, and its size."""
 
     confidence: Float64s
     accuracy: Float64s
@@ -70,10 +65,10 @@ class ReliabilityBins(NamedTuple):
 def label_accuracy(
     confidences: Any, labels: Any, classes: Labels, over: Labels | None = None
 ) -> Float64s:
-    """Share of each label's rows that are predicted as that label.
+    """Compute the share of each label's rows that are predicted as that label.
 
-    The prediction is the largest entry, the first of equal ones. The shares come in the order
-    of `over`, NaN for a label without rows.
+    The prediction is the largest entry, the first of equal ones. The shares are in the order of
+    `over`, NaN for a label without rows.
 
     Examples
     --------
@@ -88,10 +83,10 @@ def label_accuracy(
 def mean_accuracy(
     confidences: Any, labels: Any, classes: Labels, over: Labels | None = None
 ) -> float:
-    """Mean over labels of `label_accuracy`: A_R over retained labels, A_F over removed ones.
+    """Average `label_accuracy` over labels: A_R over retained labels, A_F over retired ones.
 
-    Labels without rows are left out; NaN when no label has any. A_F is 0 for outputs that
-    have no removed entries.
+    Labels without rows are left out; NaN if no label has any. A_F is 0 for outputs without
+    entries of the retired labels.
 
     Examples
     --------
@@ -104,11 +99,11 @@ def mean_accuracy(
 def coverage(
     confidences: Any, labels: Any, classes: Labels, over: Labels | None = None
 ) -> Coverage:
-    """Mean over labels of the worst rank of the true label, from 0 to 1, and the tie share.
+    """Average the worst rank of each true label, from 0 to 1, and compute the tie share.
 
-    The rank, counted from 0, is the number of strictly larger entries; it is divided by the
-    number of outputs, and infinite for labels that are not among `classes`. Labels without
-    rows are left out. A row is tied when another entry equals that of its true label.
+    The rank is the number of strictly larger entries divided by the number of outputs, infinite
+    for labels that are not among `classes`. Labels without rows are left out. A row is tied when
+    another entry equals that of its true label.
 
     Examples
     --------
@@ -119,9 +114,8 @@ def coverage(
 
     def rank_and_tie(block: Floats, column: Columns) -> Float64s:
         own = block[np.arange(len(block)), column][:, None]
-        larger = np.count_nonzero(block > own, axis=1)
-        tied = np.count_nonzero(block == own, axis=1) > 1
-        return np.column_stack([larger, tied]).astype(np.float64)
+        larger, equal = (np.count_nonzero(x, axis=1) for x in (block > own, block == own))
+        return np.column_stack([larger, equal > 1]).astype(np.float64)
 
     rank, tied = by_row(rank_and_tie, rows, column).T
     rank[column < 0], tied[column < 0] = np.inf, 0.0
@@ -132,10 +126,9 @@ def coverage(
 
 
 def log_loss(confidences: Any, labels: Any, classes: Labels, over: Labels | None = None) -> float:
-    """Mean over rows of -log of the true label's probability, at least `EPSILON`.
+    """Average -log of the true label's probability, at least `EPSILON`, over rows.
 
-    scikit-learn's builds two tables of the input's size and clips by the input's dtype;
-    beyond that the two agree.
+    Agrees with scikit-learn's, which builds two tables of the input's size and clips by its dtype.
 
     Examples
     --------
@@ -151,7 +144,7 @@ def log_loss(confidences: Any, labels: Any, classes: Labels, over: Labels | None
 def reliability_bins(
     confidences: Any, labels: Any, classes: Labels, over: Labels | None = None, *, bins: int = 15
 ) -> ReliabilityBins:
-    """Confidence and accuracy of the predicted label, in bins of equal width.
+    """Compute the confidence and accuracy of the predicted label, in bins of equal width.
 
     Bin *i* holds the rows whose largest probability is above i/bins and at most (i+1)/bins.
 
@@ -165,18 +158,18 @@ def reliability_bins(
         raise UnlabelError(f"bins={bins} is not a number of bins: give 1 or more.")
     rows, column, group, _ = judged_rows(confidences, labels, classes, over, "probabilities")
     top = rows.max(axis=1) / row_sums(rows)
-    at = np.where(group < 0, -1, np.searchsorted(np.arange(1, bins) / bins, top))
+    in_bin = np.where(group < 0, -1, np.searchsorted(np.arange(1, bins) / bins, top))
     return ReliabilityBins(
-        group_means(top, at, bins),
-        group_means(rows.argmax(axis=1) == column, at, bins),
-        np.bincount(at[at >= 0], minlength=bins),
+        group_means(top, in_bin, bins),
+        group_means(rows.argmax(axis=1) == column, in_bin, bins),
+        np.bincount(in_bin[in_bin >= 0], minlength=bins),
     )
 
 
 def expected_calibration_error(
     confidences: Any, labels: Any, classes: Labels, over: Labels | None = None, *, bins: int = 15
 ) -> float:
-    """Mean over rows of the gap between confidence and accuracy in their `reliability_bins`.
+    """Average the gap between confidence and accuracy of `reliability_bins` over rows.
 
     Examples
     --------
@@ -189,9 +182,9 @@ def expected_calibration_error(
 
 
 def destination_matrix(confidences: Any, labels: Any, classes: Labels, removed: Labels) -> Float64s:
-    """Where each removed label's inputs went: their mean output over the labels that remain.
+    """Compute the mean output over the inputs of each retired label: where they went.
 
-    A row a removed label, which sums to 1 (NaN for one without inputs), and a column a class.
+    One row per retired label, which sums to 1 (NaN without inputs), and one column per class.
 
     Examples
     --------
@@ -209,11 +202,10 @@ def destination_matrix(confidences: Any, labels: Any, classes: Labels, removed: 
 
 
 def kl_divergence(outputs: Any, reference: Any, *, epsilon: float = EPSILON) -> Float64s:
-    """Kullback-Leibler divergence KL(outputs ‖ reference) of each row, in nats.
+    """Compute the Kullback-Leibler divergence KL(outputs ‖ reference) of each row, in nats.
 
-    The paper's direction: what is judged comes first, the retrained (or base) model second.
-    Inside the logarithm both count as at least `epsilon`. Both must have the same columns:
-    see `on_retained`.
+    As in the paper, the judged outputs come first, the retrained (or base) model second. Inside
+    the logarithm both count as at least `epsilon`. `on_retained` gives both the same columns.
 
     Examples
     --------
@@ -221,20 +213,20 @@ def kl_divergence(outputs: Any, reference: Any, *, epsilon: float = EPSILON) -> 
     array([ 0.693, 13.122])
     """
     if not epsilon > 0:
-        raise UnlabelError(f"epsilon={epsilon!r} cannot stand in a logarithm: give one above 0.")
+        raise UnlabelError(f"epsilon={epsilon!r} has no logarithm: give one above 0.")
 
     def divergence(p: Floats, q: Floats) -> Any:
         p, q = normalised(p), normalised(q)
-        # scipy.special.rel_entr gives the same, and takes four times as long.
+        # scipy.special.rel_entr gives the same values and takes four times as long.
         return np.vecdot(p, np.log(np.maximum(p, epsilon) / np.maximum(q, epsilon)))
 
     return np.maximum(by_row(divergence, *comparable_rows(outputs, reference)), 0.0)
 
 
 def jensen_shannon(outputs: Any, reference: Any) -> Float64s:
-    """Jensen-Shannon divergence of each row, in nats: symmetric, from 0 to log 2.
+    """Compute the Jensen-Shannon divergence of each row, in nats: symmetric, from 0 to log 2.
 
-    SciPy's `jensenshannon` is its square root, and NaN for some rows that are nearly equal.
+    SciPy's `jensenshannon` is its square root, and NaN for some nearly equal rows.
 
     Examples
     --------
@@ -245,16 +237,15 @@ def jensen_shannon(outputs: Any, reference: Any) -> Float64s:
     def divergence(p: Floats, q: Floats) -> Any:
         p, q = normalised(p), normalised(q)
         middle = np.maximum((p + q) / 2, TINY)
-        p_gain, q_gain = (np.log(np.maximum(x / middle, TINY)) for x in (p, q))
-        return (np.vecdot(p, p_gain) + np.vecdot(q, q_gain)) / 2
+        return sum(np.vecdot(x, np.log(np.maximum(x / middle, TINY))) for x in (p, q)) / 2
 
     return np.clip(by_row(divergence, *comparable_rows(outputs, reference)), 0.0, np.log(2))
 
 
 def ratio_to_seed_floor(divergence: Any, seed_floor: Any) -> float:
-    """Mean divergence to a retrained model, over that of a model retrained with another seed.
+    """Divide the mean divergence from a retrained model by that of one with another seed.
 
-    Around 1 the outputs are as close to retraining as retraining is to itself.
+    Around 1, the outputs are as close to retraining as retraining is to itself.
 
     Examples
     --------
@@ -269,10 +260,10 @@ def ratio_to_seed_floor(divergence: Any, seed_floor: Any) -> float:
 
 
 def on_retained(confidences: Any, classes: Labels, retained: Labels) -> Floats:
-    """Entries of the retained labels, in the order given, divided by their sum.
+    """Take the entries of the retained labels, in the order given, and divide by their sum.
 
-    Makes outputs that still have removed entries comparable to those that have not. A row
-    with nothing on retained labels becomes uniform, as with ``method="mask"``. The dtype stays.
+    Makes outputs with and without retired labels comparable. A row with nothing on retained
+    labels becomes uniform, as with ``method="mask"``. The dtype stays.
 
     Examples
     --------
@@ -290,25 +281,25 @@ def on_retained(confidences: Any, classes: Labels, retained: Labels) -> Floats:
 
 
 def on_all(confidences: Any, classes: Labels, every: Labels) -> Floats:
-    """Outputs with a 0 for each label that they lack, to be compared with the base model.
+    """Add a 0 for each label that the outputs lack, to compare them with the base model.
 
     Examples
     --------
     >>> on_all([[.4, .6]], ["dog", "fox"], ["cat", "dog", "fox"])
     array([[0. , 0.4, 0.6]])
     """
-    names, names_of_all = as_classes(classes), as_classes(every, "every")
+    names, all_names = as_classes(classes), as_classes(every, "every")
     rows = checked_rows(confidences, "probabilities", names)
-    columns = known_columns(names, names_of_all)
+    columns = known_columns(names, all_names)
     if (columns < 0).any():
-        raise no_such_label(names[int(np.argmin(columns))], names_of_all)
-    result = np.zeros((len(rows), len(names_of_all)), dtype=rows.dtype)
+        raise no_such_label(names[int(np.argmin(columns))], all_names)
+    result = np.zeros((len(rows), len(all_names)), dtype=rows.dtype)
     result[:, columns] = rows
     return result
 
 
 def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s:
-    """Probability of each row on the removed labels: what has to move.
+    """Sum the probability that each row has on the retired labels: the mass that has to move.
 
     Examples
     --------
@@ -322,7 +313,7 @@ def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s
 def top_label_changed(
     before: Any, classes_before: Labels, after: Any, classes_after: Labels
 ) -> npt.NDArray[np.bool_]:
-    """Whether each row's top label is another one than before; its mean is their share.
+    """Tell for each row whether its top label has changed; the mean is the share that have.
 
     Examples
     --------
@@ -343,16 +334,15 @@ def top_label_changed(
 
 
 def attack_auc(removed_outputs: Any, retained_outputs: Any, *, seed: int = 0) -> float:
-    """How well outputs give away whether the input's label is a removed one.
+    """Measure how well outputs give away whether the input's label is a retired one.
 
-    0.5 is not at all, 1 is always. Inputs of a label it never saw look odd to a retrained
-    model as well, so read the figure against that of the retrained model.
+    0.5 is not at all, 1 is always. Inputs of a label it never saw look odd to a retrained model
+    too, so compare with the retrained model's value.
 
-    The attacker is a logistic regression on the logarithms of the outputs, at least
-    `EPSILON`, each scaled to unit variance and both kinds of input weighted alike. The
-    figure is the mean area under the ROC curve over 5 stratified folds, each judged by the
-    attacker trained on the others, with at most 5,000 rows of each kind, drawn by `seed`.
-    Boosted trees and forests found up to .014 more on CIFAR outputs, and took ten to a
+    The attacker is a logistic regression on the logarithms of the outputs, at least `EPSILON`,
+    each scaled to unit variance, with both kinds of input weighted alike. The value is the mean
+    area under the ROC curve over 5 stratified folds, with at most 5,000 rows of each kind, drawn
+    by `seed`. Boosted trees and forests found up to .014 more on CIFAR outputs and took ten to a
     hundred times as long.
 
     Examples
@@ -364,7 +354,7 @@ def attack_auc(removed_outputs: Any, retained_outputs: Any, *, seed: int = 0) ->
     kinds = comparable_rows(retained_outputs, removed_outputs, same_rows=False)
     if min(map(len, kinds)) < ATTACK_FOLDS:
         raise UnlabelError(
-            f"There are {len(kinds[1])} rows of removed and {len(kinds[0])} of retained labels: "
+            f"There are {len(kinds[1])} rows of retired and {len(kinds[0])} of retained labels: "
             f"an attack needs at least {ATTACK_FOLDS} of each."
         )
     draw = np.random.default_rng(seed)
@@ -374,12 +364,9 @@ def attack_auc(removed_outputs: Any, retained_outputs: Any, *, seed: int = 0) ->
     ]
     clues = np.log(np.maximum(np.vstack([normalised(rows) for rows in drawn]), EPSILON))
     is_removed = np.repeat([0, 1], [len(rows) for rows in drawn])
-    attacker = make_pipeline(
-        StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000)
-    )
+    regression = LogisticRegression(class_weight="balanced", max_iter=1000)
+    attacker = make_pipeline(StandardScaler(), regression)
     folds = StratifiedKFold(ATTACK_FOLDS, shuffle=True, random_state=seed)
-    # The products are small: threads wait for each other longer than they work.
-    with threadpool_limits(1):
-        return float(
-            cross_val_score(attacker, clues, is_removed, cv=folds, scoring="roc_auc").mean()
-        )
+    with threadpool_limits(1):  # the products are too small for threads
+        aucs = cross_val_score(attacker, clues, is_removed, cv=folds, scoring="roc_auc")
+    return float(aucs.mean())

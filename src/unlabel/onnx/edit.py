@@ -1,7 +1,8 @@
-"""The changes that a filter makes to an ONNX graph."""
+"""Changes of an ONNX graph."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,8 @@ from unlabel.onnx.graph import bodies, used_names
 
 
 def with_labels(zipmap: NodeProto, confidences: str, labels: npt.NDArray[Any]) -> NodeProto:
-    """Make a ZipMap like another one, of other confidences and labels."""
-    changed = NodeProto()
-    changed.CopyFrom(zipmap)
+    """Copy a ZipMap, with other confidences and labels."""
+    changed = copy.deepcopy(zipmap)
     changed.input[0] = confidences
     del changed.attribute[:]
     name = "classlabels_strings" if labels.dtype == object else "classlabels_int64s"
@@ -23,7 +23,7 @@ def with_labels(zipmap: NodeProto, confidences: str, labels: npt.NDArray[Any]) -
 
 
 def declare_width(graph: GraphProto, output: str, width: int, *, before: str) -> None:
-    """Give an output another number of columns; the tensor `before` has the old one."""
+    """Declare an output's new number of columns; the tensor `before` keeps the old one."""
     info = next(info for info in graph.output if info.name == output)
     if before not in {known.name for known in graph.value_info}:
         graph.value_info.append(info)
@@ -36,13 +36,13 @@ def insert_nodes(
 ) -> None:
     """Insert nodes in place of one of the graph's, or at the end."""
     at = len(graph.node) if in_place_of is None else list(graph.node).index(in_place_of)
-    after = list(graph.node)[at:][in_place_of is not None :]
+    after = graph.node[at + 1 :]
     del graph.node[at:]
     graph.node.extend([*nodes, *after])
 
 
 def rename(graph: GraphProto, old: str, new: str) -> None:
-    """Rename a tensor wherever it stands, in the bodies of loops and branches too."""
+    """Rename a tensor everywhere, in the bodies of loops and branches too."""
     for node in graph.node:
         for names in (node.input, node.output):
             for i, name in enumerate(names):
@@ -59,7 +59,7 @@ def rename(graph: GraphProto, old: str, new: str) -> None:
 
 
 def drop_unused(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
-    """Drop nodes that nothing needs any more, each before those it takes its inputs from."""
+    """Drop nodes, last one first, up to one that is still needed."""
     for node in nodes:
         if used_names(graph) & set(node.output):
             return

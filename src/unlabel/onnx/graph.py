@@ -1,4 +1,4 @@
-"""What a filter must know of an ONNX graph."""
+"""Finding the outputs of an ONNX graph that a filter changes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from unlabel.errors import UnlabelError
 Names = npt.NDArray[Any] | None
 
 FLOATS = {TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE}
-INTEGERS = {
+LABELS = {
     *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
     *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+    TensorProto.STRING,
 }
-LABELS = INTEGERS | {TensorProto.STRING}
-# Operators that change the shape or the type of what they are given, not what it says.
+# Operators that change the shape or the type of a tensor, but not what it means.
 PASSING = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 CLASSIFIERS = {"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"}
-# Operators after which a column is no longer what it was.
+# Operators whose results mix the columns of their input.
 MIXING = {"Conv", "Einsum", "Gemm", "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
 
 
@@ -33,7 +33,7 @@ class Head:
     """The output with the confidences."""
 
     output: str
-    tensor: str  # the confidences themselves: not the output, where a ZipMap names them
+    tensor: str  # the confidences themselves, which a ZipMap turns into the output
     dtype: int
     width: int | None
     zipmap: NodeProto | None = None
@@ -42,23 +42,23 @@ class Head:
 
 @dataclass(frozen=True)
 class LabelOutput:
-    """An output that says which label is the most probable."""
+    """An output with the most probable label."""
 
     output: str
     dtype: int
     is_column: bool  # of the shape (rows, 1), not (rows,)
-    names: Names  # None where it says the label's column
-    sources: tuple[NodeProto, ...]  # the nodes that find the label, last one first
+    names: Names  # None if it gives the label's column
+    sources: list[NodeProto]  # the nodes that find the label, last one first
 
-    def of_its_type(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Labels in the type of the output."""
+    def converted(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Give labels in the type of the output."""
         if self.dtype == TensorProto.STRING:
             return labels.astype(str).astype(object)
         return labels.astype(helper.tensor_dtype_to_np_dtype(self.dtype))
 
 
 class GraphReader:
-    """A graph whose tensors are looked up by name."""
+    """A graph, with lookups by the names of tensors."""
 
     def __init__(self, graph: GraphProto, inferred: GraphProto) -> None:
         self.graph = graph
@@ -68,34 +68,33 @@ class GraphReader:
         self._inferred = {info.name: info for info in infos}
 
     def find_head(self, n_labels: int, output: str | None) -> Head:
-        """Find the output with the confidences of so many labels."""
-        heads = {head.output: head for head in map(self._head, self.graph.output) if head}
+        """Find the output with the confidences in `n_labels` labels."""
+        heads = [head for head in map(self._head, self.graph.output) if head]
         if output is not None:
-            if output not in heads:
+            heads = [head for head in heads if head.output == output]
+            if not heads:
                 raise UnlabelError(
                     f"The model has no output {output!r} of shape (rows, labels): "
                     f"{self._outputs()}."
                 )
-            fitting = [heads[output]]
-        else:
-            fitting = [head for head in heads.values() if head.width in (n_labels, None)]
-        if len(fitting) > 1:
-            both = " and ".join(repr(head.output) for head in fitting)
+        heads = [head for head in heads if head.width in (n_labels, None)]
+        if len(heads) > 1:
+            names = " and ".join(repr(head.output) for head in heads)
             raise UnlabelError(
-                f"The outputs {both} could all be the confidences of {n_labels} labels: name the "
+                f"The outputs {names} could all be the confidences of {n_labels} labels: name the "
                 "one to filter (output=..., --output)."
             )
-        if not fitting or fitting[0].width not in (n_labels, None):
+        if not heads:
             raise UnlabelError(
                 f"The filter is for {n_labels} labels and {self._outputs()}: give the filter of "
                 "this model, or name the output to filter (output=..., --output)."
             )
-        if fitting[0].tensor not in self.producers:
-            raise UnlabelError(f"The output {fitting[0].output!r} is computed by no node.")
-        return fitting[0]
+        if heads[0].tensor not in self.producers:
+            raise UnlabelError(f"The output {heads[0].output!r} is not computed by any node.")
+        return heads[0]
 
     def label_outputs(self, head: Head, n_labels: int) -> Iterator[LabelOutput]:
-        """Find the outputs that say which of so many labels of a head is the most probable."""
+        """Find the outputs with the most probable label of a head."""
         dependent = self._computed_from(self._scores(head, n_labels))
         for info in self.graph.output:
             dtype = info.type.tensor_type.elem_type
@@ -104,39 +103,38 @@ class GraphReader:
                 if dtype not in LABELS and names is not None:  # properties of the top label
                     continue
                 if self._goes_over_labels(scores, axis, n_labels) and (
-                    self._comes_of(scores, head.tensor) or self._comes_of(head.tensor, scores)
+                    scores in self._unmixed_from(head.tensor)
+                    or head.tensor in self._unmixed_from(scores)
                 ):
-                    is_column = len(self._dims(info)) == 2
-                    yield LabelOutput(info.name, dtype, is_column, names, tuple(sources))
+                    is_column = len(self.dims_of(info.name)) == 2
+                    yield LabelOutput(info.name, dtype, is_column, names, sources)
                     continue
                 if self._goes_over_others(scores, axis, n_labels):
                     continue
             if dtype in LABELS and info.name in dependent:
                 raise UnlabelError(
-                    f"The output {info.name!r} is computed from the confidences and might name "
-                    "removed labels, but is not a plain ArgMax of them: drop it from the model "
-                    "first, by deleting it from graph.output or with onnx.utils.extract_model."
+                    f"The output {info.name!r} is computed from the confidences, but not as their "
+                    "ArgMax, and might name retired labels: drop it from the model first, by "
+                    "deleting it from graph.output or with onnx.utils.extract_model."
                 )
 
     def _goes_over_labels(self, scores: str, axis: int, n_labels: int) -> bool:
-        """Whether an axis may be that of the labels, beside a batch and axes of one entry."""
+        """Whether an axis may be that of the labels, beside a batch and axes of size 1."""
         dims = self.dims_of(scores)
-        if not dims:  # nothing is known
+        if not dims:
             return axis in (1, -1)
-        size, others = dims[axis], [dim for i, dim in enumerate(dims) if i != axis % len(dims)]
-        if axis % len(dims) == 0:  # the batch's, unless the scores were turned over or squeezed
-            return size == n_labels and n_labels not in others
-        return size in (n_labels, None) and sum(dim != 1 for dim in others) <= 1
+        is_first, size = axis % len(dims) == 0, dims.pop(axis)
+        if is_first:  # the batch, unless the scores were transposed or squeezed
+            return size == n_labels and n_labels not in dims
+        return size in (n_labels, None) and sum(dim != 1 for dim in dims) <= 1
 
     def _goes_over_others(self, scores: str, axis: int, n_labels: int) -> bool:
         """Whether an axis is visibly not that of the labels."""
         dims = self.dims_of(scores)
-        if not dims:
-            return False
-        return dims.pop(axis) not in (n_labels, None) or n_labels in dims
+        return bool(dims) and (dims.pop(axis) not in (n_labels, None) or n_labels in dims)
 
     def _scores(self, head: Head, n_labels: int) -> set[str]:
-        """The confidences, and the scores of the same labels that they are computed from."""
+        """Give the confidences and the scores of the same labels that they are computed from."""
         scores = {head.tensor}
         varying = self._computed_from({info.name for info in self.graph.input})
         for node in reversed(self.graph.node):
@@ -152,49 +150,47 @@ class GraphReader:
         return scores
 
     def _computed_from(self, tensors: set[str]) -> set[str]:
-        """All tensors that the values of some tensors have an effect on, and these."""
+        """Give some tensors and all those that depend on their values."""
         reached = set(tensors)
-        for node in self.graph.node:  # which are in the order of their work
+        for node in self.graph.node:  # in the order of computation, as ONNX demands
             taken = {*node.input}.union(*map(used_names, bodies(node)))
             if reached & taken and node.op_type not in {"Shape", "Size"}:
                 reached.update(node.output)
         return reached - {""}
 
-    def _comes_of(self, last: str, first: str) -> bool:
-        """Whether a tensor is computed from another so that every label keeps its scores."""
-        reached = {first}
-        for node in self.graph.node:  # which are in the order of their work
+    def _unmixed_from(self, tensor: str) -> set[str]:
+        """Give a tensor and all those computed from it without mixing the scores of labels."""
+        reached = {tensor}
+        for node in self.graph.node:
             if reached & {*node.input} and not self._mixes(node):
                 reached.update(node.output)
-        return last in reached
+        return reached
 
     def _mixes(self, node: NodeProto) -> bool:
         if node.op_type in {"Gemm", "MatMul"} and node.input[1] in self.initializers:
             weights = self.initializers[node.input[1]]
             if len(weights.dims) == 2 and not uses_external_data(weights):
                 matrix = numpy_helper.to_array(weights)
-                return not np.array_equal(matrix, np.diag(np.diag(matrix)))  # one factor a label
+                return not np.array_equal(matrix, np.diag(np.diag(matrix)))  # one factor per label
         return node.op_type in MIXING
 
     def _trace_label(self, name: str) -> tuple[str, int, Names, list[NodeProto]] | None:
-        """The scores that a label is the top one of, along which axis, its name, the nodes."""
+        """Trace an output back to the scores, the axis, the labels and the nodes of an ArgMax."""
         names: Names = None
         nodes: list[NodeProto] = []
         while node := self.producers.get(name):
             nodes.append(node)
             if node.op_type == "ArgMax":
-                axis = next((of.i for of in node.attribute if of.name == "axis"), 0)
-                return node.input[0], axis, names, nodes
+                return node.input[0], axis_of(node, default=0), names, nodes
             if node.op_type in CLASSIFIERS and name == node.output[0]:
                 return node.output[1], 1, class_labels(node), nodes
             if node.op_type in {"ArrayFeatureExtractor", "Gather"}:
                 table, name = self._constant(node.input[0]), node.input[1]
+                if table is not None and names is not None:
+                    is_index = table.dtype.kind in "iu" and set(table) <= set(range(len(names)))
+                    table = names[table] if is_index else None
                 if table is None:
                     return None
-                if names is not None:
-                    if not (table.dtype.kind in "iu" and set(table) <= set(range(len(names)))):
-                        return None
-                    table = names[table]
                 names = table
             elif node.op_type in PASSING:
                 name = node.input[0]
@@ -208,17 +204,12 @@ class GraphReader:
             names = class_labels(producer)
             tensor = producer.input[0]
             return Head(info.name, tensor, TensorProto.FLOAT, len(names), producer, names)
-        dtype, dims = info.type.tensor_type.elem_type, self._dims(info)
-        if dtype not in FLOATS or len(dims) != 2:
-            return None
-        return Head(info.name, info.name, dtype, dims[1])
-
-    def _dims(self, info: ValueInfoProto) -> list[int | None]:
-        """The dimensions of an output, None for one that is open."""
-        return self.dims_of(info.name)
+        dtype, dims = info.type.tensor_type.elem_type, self.dims_of(info.name)
+        is_matrix = dtype in FLOATS and len(dims) == 2
+        return Head(info.name, info.name, dtype, dims[1]) if is_matrix else None
 
     def dims_of(self, name: str) -> list[int | None]:
-        """The dimensions of a tensor, none where nothing is known of them."""
+        """Give the sizes of a tensor, None for a dynamic one; no sizes if the shape is unknown."""
         info = self._inferred.get(name, ValueInfoProto())
         dims = info.type.tensor_type.shape.dim
         return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
@@ -231,9 +222,9 @@ class GraphReader:
         if head and head.zipmap:
             return f"{info.name!r} (a ZipMap of {head.width} labels)"
         if not info.type.HasField("tensor_type"):
-            return f"{info.name!r} (no tensor)"
+            return f"{info.name!r} (not a tensor)"
         dtype = TensorProto.DataType.Name(info.type.tensor_type.elem_type).lower()
-        sizes = ", ".join("?" if dim is None else str(dim) for dim in self._dims(info))
+        sizes = ", ".join("?" if dim is None else str(dim) for dim in self.dims_of(info.name))
         return f"{info.name!r} ({dtype}, shape ({sizes}))"
 
     def _constant(self, name: str) -> Names:
@@ -249,7 +240,7 @@ class GraphReader:
 
 
 def class_labels(node: NodeProto) -> npt.NDArray[Any]:
-    """The labels that a ZipMap or a classifier names."""
+    """Give the labels that a ZipMap or a classifier names."""
     for attribute in node.attribute:
         if attribute.name.startswith("classlabels_"):
             if attribute.strings:
@@ -259,13 +250,18 @@ def class_labels(node: NodeProto) -> npt.NDArray[Any]:
     return np.empty(0, dtype=np.int64)
 
 
+def axis_of(node: NodeProto, default: int) -> int:
+    """Give the axis that a node works along."""
+    return next((each.i for each in node.attribute if each.name == "axis"), default)
+
+
 def as_texts(texts: Iterable[bytes]) -> npt.NDArray[Any]:
-    """Texts as the array of objects that ONNX makes a tensor of texts from."""
+    """Decode texts into an array of objects, as ONNX's tensors of texts need it."""
     return np.array([text.decode(errors="replace") for text in texts], dtype=object)
 
 
 def used_names(graph: GraphProto) -> set[str]:
-    """The tensors that some node takes or that are outputs."""
+    """Give the tensors that nodes take, and the outputs."""
     used = {info.name for info in graph.output}
     for node in graph.node:
         used.update(node.input)
@@ -275,7 +271,7 @@ def used_names(graph: GraphProto) -> set[str]:
 
 
 def all_names(graph: GraphProto) -> set[str]:
-    """The names of all tensors, nodes and attributes."""
+    """Give the names of all tensors, nodes and attributes."""
     names = {info.name for info in (*graph.input, *graph.output, *graph.value_info)}
     names |= {tensor.name for tensor in graph.initializer}
     for node in graph.node:
@@ -286,7 +282,7 @@ def all_names(graph: GraphProto) -> set[str]:
 
 
 def bodies(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs inside a node."""
+    """Give the graphs inside a node: the branches of an If, the body of a Loop."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g

@@ -1,4 +1,4 @@
-"""A summary as one HTML page that needs nothing else: no network, no scripts."""
+"""A summary as one self-contained HTML page, without network access or scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary
 from unlabel.report import formatting, plots, sentences
-from unlabel.report.comparison import compare
+from unlabel.report.comparison import INPUTS, compare
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -22,33 +22,31 @@ def render(summary: Summary) -> str:
     Parameters
     ----------
     summary : dict
-        What `summarise` gives, or what `read_summary` reads (in `unlabel.evaluation`).
+        A summary by `summarise` or `read_summary` (in `unlabel.evaluation`).
 
     Returns
     -------
     str
         An HTML document, to be written as UTF-8. The same summary gives the same text.
     """
-    page: str = (
-        environment()
-        .get_template("page.html.j2")
-        .render(
-            summary=summary,
-            facts=sentences.gather(summary),
-            comparison=compare(summary["figures"]),
-            destinations=plots.destinations(summary),
-            accuracy=plots.accuracy(summary),
-            reliability=plots.reliability(summary),
-            changes=plots.changes(summary),
-            distances=plots.distances(summary),
-        )
+    template = environment().get_template("page.html.j2")
+    page: str = template.render(
+        summary=summary,
+        inputs=INPUTS,
+        facts=sentences.gather(summary),
+        comparison=compare(summary["figures"]),
+        destinations=plots.destinations(summary),
+        accuracy=plots.accuracy(summary),
+        reliability=plots.reliability(summary),
+        changes=plots.changes(summary),
+        distances=plots.distances(summary),
     )
     return page
 
 
 @cache
 def environment() -> Environment:
-    """What renders pages, with the style and the parts that they share."""
+    """Set up Jinja with the templates and filters that pages share."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError as error:
@@ -60,14 +58,5 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "name": formatting.name,
-        "clean": formatting.clean,
-        "score": formatting.score,
-        "percent": formatting.percent,
-        "ratio": formatting.ratio,
-        "signed": formatting.signed,
-        "count": formatting.count,
-        "mark": formatting.mark,
-    }
+    environment.filters |= {function.__name__: function for function in formatting.FILTERS}
     return environment

@@ -1,4 +1,4 @@
-"""Axes with round ticks, and places on them in percent."""
+"""Axes with round ticks, and positions on them in percent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SMALLEST_SPAN = 0.001
 
 
 class Tick(NamedTuple):
-    """A place on an axis."""
+    """A labelled value on an axis, and its position in percent."""
 
     value: float
     at: float
@@ -18,7 +18,7 @@ class Tick(NamedTuple):
 
 
 def axis(low: float, high: float) -> list[Tick]:
-    """Ticks at round values around a range, the first at 0 percent and the last at 100.
+    """Choose round ticks around a range, the first at 0 percent and the last at 100.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def axis(low: float, high: float) -> list[Tick]:
 
 
 def place(value: float | None, ticks: list[Tick]) -> float | None:
-    """Where a value stands on an axis; None for None."""
+    """Compute the position of a value on an axis; None for None."""
     if value is None:
         return None
     low, high = ticks[0].value, ticks[-1].value
@@ -47,5 +47,5 @@ def place(value: float | None, ticks: list[Tick]) -> float | None:
 
 
 def percent(share: float) -> float:
-    """A share as a number of percent, as precise as a screen is."""
+    """Turn a share into percent, as precisely as a screen can show it."""
     return round(100 * share, 2)

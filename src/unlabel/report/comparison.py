@@ -1,32 +1,30 @@
-"""The comparison table: a row a figure, a column an output, the best of each row."""
+"""The comparison table: one row per metric, one column per output, the best of each row marked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from unlabel.evaluation.summary import Summary
-from unlabel.evaluation.trial import AGAIN, CALIBRATED, RETRAINED
+from unlabel.evaluation.trial import AGAIN, BASE, CALIBRATED, RETRAINED
 from unlabel.report.formatting import percent, score
 
 Path = tuple[str, ...]
-REMAIN, GONE = "labels that remain", "removed labels"
+INPUTS = {"retained": "inputs of retained labels", "removed": "inputs of retired labels"}
 
 
-class Figure(NamedTuple):
-    """A figure, where it stands in an entry of the summary, and how to read it."""
+class Metric(NamedTuple):
+    """A metric, the path to its value in an entry of the summary, and how to read it."""
 
     name: str
     hint: str
     path: Path
     badness: Callable[[float], float] | None = None
-    among_filters: bool = False
     write: Callable[[float | None], str] = score
-    over: Path | None = None
 
 
 class Cell(NamedTuple):
-    """One figure of one output."""
+    """The value of one metric for one output."""
 
     text: str
     over: float | None
@@ -34,216 +32,179 @@ class Cell(NamedTuple):
     start: bool
 
 
-class Row(NamedTuple):
-    """One figure of all outputs."""
-
-    figure: Figure
-    cells: list[Cell]
-
-
-class Group(NamedTuple):
-    """Figures of one topic."""
-
-    name: str
-    rows: list[Row]
-
-
-class Column(NamedTuple):
-    """An output: as it is and, where there is that, calibrated."""
-
-    name: str
-    variants: list[Summary]
-
-
 class Comparison(NamedTuple):
-    """The whole table."""
+    """The table: outputs as they are and calibrated, and by topic the cells of each metric."""
 
-    columns: list[Column]
-    groups: list[Group]
+    columns: dict[str, list[Summary]]
+    groups: dict[str, dict[Metric, list[Cell]]]
 
 
 def low(value: float) -> float:
-    """The least is best."""
+    """Rate the lowest value best."""
     return value
 
 
 def high(value: float) -> float:
-    """The most is best."""
+    """Rate the highest value best."""
     return -value
 
 
 def from_chance(value: float) -> float:
-    """What is nearest to one half is best."""
+    """Rate the value nearest to one half best."""
     return abs(value - 0.5)
 
 
-def _to_retrained(name: str, measure: str, kind: str, hint: str) -> Figure:
-    path = (measure, kind)
-    return Figure(name, hint, ("to_retrained", *path), low, True, score, ("over_floor", *path))
+def _by_kind(name: str, path: Path, retained: str, removed: str, **options: Any) -> list[Metric]:
+    """Define a metric on both kinds of inputs, each with its own hint."""
+    return [
+        Metric(f"{name}, {INPUTS['retained']}", retained, (*path, "retained"), **options),
+        Metric(f"{name}, {INPUTS['removed']}", removed, (*path, "removed"), **options),
+    ]
 
 
-TOPICS: dict[str, list[Figure]] = {
+TOPICS: dict[str, list[Metric]] = {
     "Predictions": [
-        Figure(
-            f"Accuracy on {REMAIN} (A_R)",
-            "Share of a label's inputs predicted as it, mean over labels. Higher is better.",
+        Metric(
+            "Accuracy on retained labels (A_R)",
+            "Share of inputs predicted as their own label, mean over labels. Higher is better.",
             ("accuracy", "retained"),
             high,
         ),
-        Figure(
-            f"Accuracy on {GONE} (A_F)",
-            "The same for inputs of removed labels. 0 once the output no longer has them.",
+        Metric(
+            "Accuracy on retired labels (A_F)",
+            "The same for inputs of retired labels. 0 once the output no longer has them.",
             ("accuracy", "removed"),
             low,
         ),
-        Figure(
-            f"Changed, inputs of {REMAIN}",
+        *_by_kind(
+            "Changed",
+            ("changed",),
             "Share of inputs whose top label is not the base model's. Less is less to explain, "
             "not better as such.",
-            ("changed", "retained"),
-            write=percent,
-        ),
-        Figure(
-            f"Changed, inputs of {GONE}",
-            "Those that do not change had already been taken for a label that remains.",
-            ("changed", "removed"),
+            "Those that do not change had already been taken for a retained label.",
             write=percent,
         ),
     ],
     "Ranking": [
-        Figure(
+        Metric(
             "Coverage",
             "How far down the ranking the true label is at worst, mean over labels, as a share of "
             "the outputs. Lower is better.",
             ("coverage", "retained"),
             low,
         ),
-        Figure(
+        Metric(
             "Ties",
             "Share of inputs where another label has exactly the true label's confidence. "
             "Ties flatter the coverage.",
             ("ties",),
         ),
     ],
-    f"Probabilities on inputs of {REMAIN}": [
-        Figure(
+    f"Probabilities on {INPUTS['retained']}": [
+        Metric(
             "Log-loss",
             "Mean of \N{MINUS SIGN}log of the true label's probability. Lower is better.",
             ("log_loss",),
             low,
         ),
-        Figure(
+        Metric(
             "Calibration error",
             "Mean gap between confidence and accuracy, in 15 bins. Lower is better.",
             ("calibration_error",),
             low,
         ),
     ],
-    "Distance to the base model": [
-        Figure(
-            f"KL, inputs of {REMAIN}",
-            "KL(output ‖ base model), in nats: how far the outputs moved.",
-            ("kl_to_base", "retained"),
-        ),
-        Figure(
-            f"KL, inputs of {GONE}",
-            "Large by nature: what the base model was sure of is gone.",
-            ("kl_to_base", "removed"),
-        ),
-    ],
+    "Distance to the base model": _by_kind(
+        "KL",
+        ("kl_to_base",),
+        "KL(output ‖ base model), in nats: how far the outputs moved.",
+        "Large by nature: the label that the base model was sure of is gone.",
+    ),
     "Distance to the retrained model": [
-        _to_retrained(
-            f"KL, inputs of {REMAIN}",
-            "kl",
-            "retained",
+        *_by_kind(
+            "KL",
+            ("to_retrained", "kl"),
             "KL(output ‖ retrained), in nats. Lower is closer. Below it, the ratio to the seed "
             "floor: 1\N{MULTIPLICATION SIGN} is as close as retraining with another seed.",
-        ),
-        _to_retrained(
-            f"KL, inputs of {GONE}",
-            "kl",
-            "removed",
             "A retrained model never saw these labels and can only guess.",
+            badness=low,
         ),
-        _to_retrained(
-            f"JS, inputs of {REMAIN}",
-            "js",
-            "retained",
+        *_by_kind(
+            "JS",
+            ("to_retrained", "js"),
             "Jensen-Shannon divergence, in nats: symmetric, from 0 to .6931. Lower is closer.",
-        ),
-        _to_retrained(
-            f"JS, inputs of {GONE}",
-            "js",
-            "removed",
             "As above, by the symmetric measure.",
+            badness=low,
         ),
     ],
     "What the outputs give away": [
-        Figure(
+        Metric(
             "Attack AUC",
-            "How well an attacker tells inputs of removed labels by the output alone: .5 is not at "
-            "all, 1 is always. Read it against the retrained model's.",
+            "How well an attacker recognises inputs of retired labels by the output alone: .5 is "
+            "not at all, 1 is always. Compare with the retrained model's.",
             ("attack_auc",),
             from_chance,
         ),
     ],
 }
+METRICS = {metric.path: metric for metrics in TOPICS.values() for metric in metrics}
 
 
-def compare(figures: list[Summary]) -> Comparison:
-    """Set the outputs side by side; figures that no output has are left out."""
+def compare(figures: Sequence[Summary]) -> Comparison:
+    """Set the outputs side by side, without the metrics that no output has."""
     columns: dict[str, list[Summary]] = {}
     for entry in figures:
         columns.setdefault(entry["output"].removesuffix(CALIBRATED), []).append(entry)
     in_order = [entry for variants in columns.values() for entry in variants]
-    groups = []
-    for topic, members in TOPICS.items():
-        rows = [_row(figure, in_order) for figure in members]
-        if there := [row for row in rows if row is not None]:
-            groups.append(Group(topic, there))
-    return Comparison([Column(*column) for column in columns.items()], groups)
+    groups: dict[str, dict[Metric, list[Cell]]] = {}
+    for topic, metrics in TOPICS.items():
+        for metric in metrics:
+            if any(value_at(entry, metric.path) is not None for entry in in_order):
+                groups.setdefault(topic, {})[metric] = _cells(metric, in_order)
+    return Comparison(columns, groups)
 
 
-def _row(figure: Figure, entries: list[Summary]) -> Row | None:
-    values = [_at(entry, figure.path) for entry in entries]
-    if all(value is None for value in values):
-        return None
-    best = _best(figure, entries, values)
-    cells = [
+def _cells(metric: Metric, entries: Sequence[Summary]) -> list[Cell]:
+    best, (key, *rest) = best_outputs(metric, entries), metric.path
+    return [
         Cell(
-            text=figure.write(value),
-            over=_at(entry, figure.over) if figure.over else None,
-            best=place in best,
+            text=metric.write(value_at(entry, metric.path)),
+            over=value_at(entry, ("over_floor", *rest)) if key == "to_retrained" else None,
+            best=entry["output"] in best,
             start=not entry["output"].endswith(CALIBRATED),
         )
-        for place, (entry, value) in enumerate(zip(entries, values, strict=True))
+        for entry in entries
     ]
-    return Row(figure, cells)
 
 
-def _best(figure: Figure, entries: list[Summary], values: list[float | None]) -> set[int]:
-    """Places of the best values, as rounded on the page; none when all are alike.
+def best_outputs(metric: Metric, entries: Sequence[Summary]) -> set[str]:
+    """Find the outputs with the best value, as rounded on the page; none if all are alike."""
+    if metric.badness is None:
+        return set()
+    values = competing_values(metric, entries)
+    badness = {output: round(metric.badness(round(values[output], 4)), 4) for output in values}
+    least = min(badness.values(), default=0.0)
+    best = {output for output in badness if badness[output] == least}
+    return best if len(best) < len(badness) else set()
+
+
+def competing_values(metric: Metric, entries: Sequence[Summary]) -> dict[str, float]:
+    """Find the values that compete for the best.
 
     The base model does not compete, as it still has the labels, nor do retrained models in
     distances to one of them.
     """
-    if figure.badness is None:
-        return set()
-    badness = {
-        place: round(figure.badness(round(value, 4)), 4)
-        for place, (entry, value) in enumerate(zip(entries, values, strict=True))
-        if value is not None and place > 0 and not (figure.among_filters and _retrained(entry))
+    excluded = {BASE, RETRAINED, AGAIN} if metric.path[0] == "to_retrained" else {BASE}
+    values = {entry["output"]: value_at(entry, metric.path) for entry in entries}
+    return {
+        output: value
+        for output, value in values.items()
+        if value is not None and output.removesuffix(CALIBRATED) not in excluded
     }
-    least = min(badness.values(), default=0.0)
-    best = {place for place, value in badness.items() if value == least}
-    return best if len(best) < len(badness) else set()
 
 
-def _retrained(entry: Summary) -> bool:
-    return entry["output"].removesuffix(CALIBRATED) in (RETRAINED, AGAIN)
-
-
-def _at(entry: Summary, path: Path) -> float | None:
+def value_at(entry: Summary, path: Path) -> float | None:
+    """Look up a value of one output, None if it has none."""
     value: Any = entry
     for key in path:
         value = (value or {}).get(key)

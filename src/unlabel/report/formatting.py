@@ -11,7 +11,7 @@ MOST_CHARACTERS = 80
 
 
 def score(value: float | None) -> str:
-    """Four decimals, without the zero before the point.
+    """Write four decimals, without the zero before the point.
 
     Examples
     --------
@@ -22,13 +22,11 @@ def score(value: float | None) -> str:
         return NOTHING
     if value == 0:
         return "0"
-    if abs(value) < 0.00005:
-        return "<.0001"
-    return _without_zero(f"{value:.4f}")
+    return "<.0001" if abs(value) < 0.00005 else f"{value:.4f}".removeprefix("0")
 
 
 def percent(share: float | None) -> str:
-    """A share in percent, never rounded to none or to all.
+    """Write a share in percent; only 0 and 1 become 0% and 100%.
 
     Examples
     --------
@@ -41,20 +39,18 @@ def percent(share: float | None) -> str:
         return f"{share:.0%}"
     if share < 0.0005:
         return "<0.1%"
-    if share >= 0.9995:
-        return ">99.9%"
-    return f"{share:.1%}"
+    return ">99.9%" if share >= 0.9995 else f"{share:.1%}"
 
 
 def ratio(value: float | None) -> str:
-    """How many times as much, with three digits and the sign of multiplication."""
+    """Write a ratio with three digits and a multiplication sign."""
     if value is None:
         return NOTHING
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}\N{MULTIPLICATION SIGN}"
 
 
 def signed(value: float | None) -> str:
-    """A change, with its sign.
+    """Write a change with its sign.
 
     Examples
     --------
@@ -65,16 +61,16 @@ def signed(value: float | None) -> str:
         return NOTHING
     if abs(value) < 0.00005:
         return "0"
-    return ("+" if value > 0 else "\N{MINUS SIGN}") + _without_zero(f"{abs(value):.4f}")
+    return ("+" if value > 0 else "\N{MINUS SIGN}") + score(abs(value))
 
 
 def count(number: int) -> str:
-    """A whole number with separators."""
+    """Write a whole number with thousands separators."""
     return f"{number:,}"
 
 
 def name(label: Label) -> str:
-    """A label as text: of bounded length, and without what no page may hold.
+    """Write a label in at most 80 characters that a page can hold.
 
     Examples
     --------
@@ -84,24 +80,23 @@ def name(label: Label) -> str:
     'a label with a long name, of which the b…---------------------------- the same 7'
     """
     text = clean(str(label))
-    if len(text) > MOST_CHARACTERS:  # names of one beginning differ at their ends
+    if len(text) > MOST_CHARACTERS:  # names that begin alike differ at their ends
         half = MOST_CHARACTERS // 2
         text = text[:half] + "\N{HORIZONTAL ELLIPSIS}" + text[1 - half :]
     return text if text.strip() else "(empty)"
 
 
 def clean(text: str) -> str:
-    """Text without control characters and lone surrogates, which no file in UTF-8 can hold."""
+    """Replace control characters and lone surrogates, which UTF-8 cannot encode."""
     return "".join(
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text
     )
 
 
 def mark(output: str) -> str:
-    """The style of an output: its colour and the shape of its points, the same everywhere."""
+    """Choose an output's style, its colour and the shape of its points, the same everywhere."""
     known = {"base model": "base", "mask": "mask", "retrained": "goal", "retrained again": "again"}
     return known.get(output.removesuffix(", calibrated"), "osr")
 
 
-def _without_zero(digits: str) -> str:
-    return digits[1:] if digits.startswith("0.") else digits
+FILTERS = (name, clean, score, percent, ratio, signed, count, mark)

@@ -1,7 +1,7 @@
-"""The geometry of the plots: positions and widths in percent, to be drawn as they are.
+"""The geometry of the plots: positions and widths in percent.
 
-Percentages, as SVG without a view box takes them, let a plot be of any width while its
-text keeps its size.
+SVG without a view box takes percentages, so a plot can have any width while its text keeps its
+size.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
-from unlabel.evaluation.trial import CALIBRATED, RETRAINED
+from unlabel.evaluation.trial import BASE, CALIBRATED, RETRAINED
 from unlabel.report.axis import Tick, axis, percent, place
+from unlabel.report.comparison import INPUTS, value_at
 
 MOST_PANELS = 12
 MOST_LABELS = 16
@@ -20,11 +21,10 @@ MOST_LISTED = 1000
 FEWEST_BARS, SMALLEST_SHARE = 3, 0.01
 FEW_ROWS = 10
 SMALLEST_POINT, LARGER_POINT = 2.5, 5.0
-PARTS = [("kl", "retained"), ("kl", "removed"), ("js", "retained"), ("js", "removed")]
 
 
 class Bar(NamedTuple):
-    """A bar from zero on."""
+    """A bar that starts at zero."""
 
     label: Label
     value: float
@@ -32,7 +32,7 @@ class Bar(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where the inputs of one removed label go."""
+    """The mean output over the inputs of one retired label."""
 
     label: Label
     rows: int
@@ -41,7 +41,7 @@ class Origin(NamedTuple):
 
 
 class Destinations(NamedTuple):
-    """Where the inputs of each removed label go."""
+    """The mean outputs over the inputs of all retired labels."""
 
     panels: list[Origin]
     more: list[Origin]
@@ -50,7 +50,7 @@ class Destinations(NamedTuple):
 
 
 class Dumbbell(NamedTuple):
-    """A label's accuracy before and after, and where the two stand on the axis."""
+    """A label's accuracy before and after, with the positions of both on the axis."""
 
     label: Label
     rows: int
@@ -58,8 +58,8 @@ class Dumbbell(NamedTuple):
     after: float | None
     change: float | None
     removed: bool
-    before_at: float | None
-    after_at: float | None
+    before_at: float | None = None
+    after_at: float | None = None
 
 
 class Accuracy(NamedTuple):
@@ -73,11 +73,12 @@ class Accuracy(NamedTuple):
     better: int
     worse: int
     same: int
+    net_right: int | None
     without_rows: int
 
 
 class Point(NamedTuple):
-    """A bin of confidences: where it stands, how large it is drawn, and its figures."""
+    """A bin of confidences: its position, its size on the plot and its values."""
 
     x: float
     y: float
@@ -89,19 +90,11 @@ class Point(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """One output's reliability diagram."""
+    """The reliability diagram of one output."""
 
     output: str
     error: float | None
     points: list[Point]
-
-
-class Changed(NamedTuple):
-    """How many predictions change, by output."""
-
-    kind: str
-    rows: int
-    bars: list[Bar]
 
 
 class Spot(NamedTuple):
@@ -114,7 +107,7 @@ class Spot(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """One measure on one kind of inputs; the floor is where it stands on the axis."""
+    """One measure on one kind of inputs, with the position of the floor on the axis."""
 
     measure: str
     kind: str
@@ -125,139 +118,125 @@ class Distance(NamedTuple):
 
 
 def destinations(summary: Summary) -> Destinations:
-    """Where the inputs of each removed label go, those with most inputs first."""
-    there = [origin for origin in summary["destinations"] if origin["to"]]
-    if len(there) > MOST_PANELS:
-        there.sort(key=lambda origin: -origin["rows"])
+    """Lay out the mean output over the inputs of each retired label, most inputs first."""
+    known = [entry for entry in summary["destinations"] if entry["to"]]
+    if len(known) > MOST_PANELS:
+        known.sort(key=lambda entry: -entry["rows"])
     n_retained = len(summary["labels"]["retained"])
 
-    def origin(entry: dict[str, Any]) -> Origin:
+    def origin(entry: dict[str, Any], longest: float = 1.0) -> Origin:
         bars = [
-            Bar(to["label"], to["share"], 0.0)
-            for place, to in enumerate(entry["to"])
-            if to["share"] >= SMALLEST_SHARE or place < FEWEST_BARS
+            Bar(to["label"], to["share"], percent(to["share"] / longest))
+            for number, to in enumerate(entry["to"])
+            if to["share"] >= SMALLEST_SHARE or number < FEWEST_BARS
         ]
-        others = max(1.0 - sum(bar.value for bar in bars), 0.0)
         n_others = n_retained - len(bars)
-        return Origin(
-            entry["label"], entry["rows"], bars, Bar(n_others, others, 0.0) if n_others else None
-        )
+        rest = max(1.0 - sum(bar.value for bar in bars), 0.0)
+        others = Bar(n_others, rest, percent(rest / longest)) if n_others else None
+        return Origin(entry["label"], entry["rows"], bars, others)
 
-    origins = [origin(entry) for entry in there[: MOST_PANELS + MOST_LISTED]]
-    panels, more = origins[:MOST_PANELS], origins[MOST_PANELS:]
-    longest = max((bar.value for o in panels for bar in [*o.bars, o.others] if bar), default=1.0)
-
-    def scaled(bar: Bar) -> Bar:
-        return bar._replace(width=percent(bar.value / longest))
-
+    drawn, listed = known[:MOST_PANELS], known[MOST_PANELS : MOST_PANELS + MOST_LISTED]
+    panels = [origin(entry) for entry in drawn]
+    bars = [bar for panel in panels for bar in [*panel.bars, panel.others] if bar]
+    longest = max((bar.value for bar in bars), default=1.0)
     return Destinations(
-        panels=[
-            o._replace(bars=[scaled(b) for b in o.bars], others=o.others and scaled(o.others))
-            for o in panels
-        ],
-        more=more,
-        left_out=len(there) - len(origins),
-        without_rows=len(summary["destinations"]) - len(there),
+        panels=[origin(entry, longest) for entry in drawn],
+        more=[origin(entry) for entry in listed],
+        left_out=len(known) - len(drawn) - len(listed),
+        without_rows=len(summary["destinations"]) - len(known),
     )
 
 
 def accuracy(summary: Summary) -> Accuracy:
-    """Accuracy before and after: labels that gain or lose most inputs first, removed ones last."""
+    """Lay out accuracy by label: those that gain or lose most inputs first, retired ones last."""
     gone = set(summary["labels"]["removed"])
-
-    def dumbbell(entry: dict[str, Any]) -> Dumbbell:
+    every = []
+    for entry in summary["by_label"]:
         before, after = entry["before"], entry["after"]
         change = None if before is None or after is None else after - before
         removed = entry["label"] in gone
-        return Dumbbell(entry["label"], entry["rows"], before, after, change, removed, None, None)
-
-    every = [dumbbell(entry) for entry in summary["by_label"]]
-    retained = [d for d in every if not d.removed and d.change is not None]
-    retained.sort(key=lambda d: -round(abs(d.change or 0.0) * d.rows, 6))
-    removed = sorted((d for d in every if d.removed), key=lambda d: -d.rows)
-    changes = [round(d.change or 0.0, 9) for d in retained]
-    # The removed labels only say that they are gone: a few of them are enough.
-    drawn, drawn_removed = retained[:MOST_LABELS], removed[: MOST_LABELS // 2]
-    more = retained[MOST_LABELS:] + removed[MOST_LABELS // 2 :]
-    shown = [v for d in drawn + drawn_removed for v in (d.before, d.after) if v is not None]
+        every.append(Dumbbell(entry["label"], entry["rows"], before, after, change, removed))
+    retained = [label for label in every if not label.removed and label.change is not None]
+    retained.sort(key=lambda label: -round(abs(label.change or 0.0) * label.rows, 6))
+    retired = sorted((label for label in every if label.removed), key=lambda label: -label.rows)
+    changes = [round(label.change or 0.0, 9) for label in retained]
+    gains = [(label.change or 0.0) * label.rows for label in retained]
+    # The retired labels only show that they are gone: a few of them are enough.
+    drawn, drawn_retired = retained[:MOST_LABELS], retired[: MOST_LABELS // 2]
+    more = retained[MOST_LABELS:] + retired[MOST_LABELS // 2 :]
+    both = [value for label in drawn + drawn_retired for value in (label.before, label.after)]
+    shown = [value for value in both if value is not None]
     ticks = axis(min(shown), max(shown)) if shown else axis(0.0, 1.0)
 
-    def placed(d: Dumbbell) -> Dumbbell:
-        return d._replace(before_at=place(d.before, ticks), after_at=place(d.after, ticks))
+    def placed(label: Dumbbell) -> Dumbbell:
+        before_at, after_at = place(label.before, ticks), place(label.after, ticks)
+        return label._replace(before_at=before_at, after_at=after_at)
 
     return Accuracy(
         ticks=ticks,
-        retained=[placed(d) for d in drawn],
-        removed=[placed(d) for d in drawn_removed],
+        retained=[placed(label) for label in drawn],
+        removed=[placed(label) for label in drawn_retired],
         more=more[:MOST_LISTED],
         left_out=len(more[MOST_LISTED:]),
         better=sum(change > 0 for change in changes),
         worse=sum(change < 0 for change in changes),
         same=sum(change == 0 for change in changes),
-        without_rows=len(every) - len(retained) - len(removed),
+        net_right=round(sum(gains)) if gains else None,
+        without_rows=len(every) - len(retained) - len(retired),
     )
 
 
 def reliability(summary: Summary) -> list[Reliability]:
-    """Reliability of the base model, the filter and the retrained model, with calibration."""
+    """Lay out the reliability of the base model, the filter and the retrained model."""
     errors = {entry["output"]: entry["calibration_error"] for entry in summary["figures"]}
-    base, shown = summary["figures"][0]["output"], summary["shown"]
-    order = [base, shown, shown + CALIBRATED, RETRAINED, RETRAINED + CALIBRATED]
-    bins = {name: summary["reliability"].get(name) for name in order}
-    most = max((b["rows"] for of in bins.values() for b in of or ()), default=1)
+    shown = summary["shown"]
+    order = [BASE, shown, shown + CALIBRATED, RETRAINED, RETRAINED + CALIBRATED]
+    diagrams = {name: summary["reliability"].get(name) or () for name in order}
+    most = max((bin["rows"] for bins in diagrams.values() for bin in bins), default=1)
 
-    def point(b: dict[str, Any]) -> Point:
-        radius = SMALLEST_POINT + LARGER_POINT * math.sqrt(b["rows"] / most)
-        x, y = percent(b["confidence"]), percent(1 - b["accuracy"])
-        few = b["rows"] < FEW_ROWS
-        return Point(x, y, round(radius, 2), few, b["confidence"], b["accuracy"], b["rows"])
+    def point(confidence: float, accuracy: float, rows: int) -> Point:
+        x, y = percent(confidence), percent(1 - accuracy)
+        radius = round(SMALLEST_POINT + LARGER_POINT * math.sqrt(rows / most), 2)
+        return Point(x, y, radius, rows < FEW_ROWS, confidence, accuracy, rows)
 
     return [
-        Reliability(name, errors[name], [point(b) for b in of]) for name, of in bins.items() if of
+        Reliability(name, errors[name], [point(**bin) for bin in bins])
+        for name, bins in diagrams.items()
+        if bins
     ]
 
 
-def changes(summary: Summary) -> list[Changed]:
-    """How many predictions each output changes; a temperature changes none, so once each."""
+def changes(summary: Summary) -> dict[str, list[Bar]]:
+    """Lay out the shares of changed predictions; those of calibrated outputs are the same."""
     outputs = [e for e in summary["figures"][1:] if not e["output"].endswith(CALIBRATED)]
-    result = []
-    for kind in ("retained", "removed"):
-        bars = [
-            Bar(e["output"], e["changed"][kind], percent(e["changed"][kind]))
-            for e in outputs
-            if e["changed"][kind] is not None
-        ]
-        if bars:
-            result.append(Changed(kind, summary["rows"][f"of_{kind}_labels"], bars))
-    return result
+    bars = {}
+    for kind in INPUTS:
+        shares = [(entry["output"], entry["changed"][kind]) for entry in outputs]
+        bars[kind] = [Bar(name, x, percent(x)) for name, x in shares if x is not None]
+    return {kind: drawn for kind, drawn in bars.items() if drawn}
 
 
 def distances(summary: Summary) -> list[Distance]:
-    """Distances of the filters to the retrained model, as ratios to the floor where known."""
-    filters = [
-        e
-        for e in summary["figures"][1:]
-        if e["to_retrained"] is not None and not e["output"].startswith(RETRAINED)
-    ]
-    floor = summary["seed_floor"]
-    ratios = [e["over_floor"][m][k] for e in filters if e["over_floor"] for m, k in PARTS]
-    # One axis for all ratios, so that the floor stands at the same place everywhere.
+    """Lay out the filters' distances to the retrained model, relative to the floor if known."""
+    filters = [e for e in summary["figures"][1:] if not e["output"].startswith(RETRAINED)]
+    parts = [(measure, kind) for measure in ("kl", "js") for kind in INPUTS]
+    ratios = [value_at(entry, ("over_floor", *part)) for entry in filters for part in parts]
+    # One axis for all ratios, so that the floor is at the same position everywhere.
     shared = axis(0.0, max([1.0, *(ratio for ratio in ratios if ratio is not None)]))
     result = []
-    for measure, kind in PARTS:
-        known = [e for e in filters if e["to_retrained"][measure][kind] is not None]
+    for part in parts:
+        values = {entry["output"]: value_at(entry, ("to_retrained", *part)) for entry in filters}
+        over = {entry["output"]: value_at(entry, ("over_floor", *part)) for entry in filters}
+        known = {name: value for name, value in values.items() if value is not None}
         if not known:
             continue
-        values = [e["to_retrained"][measure][kind] for e in known]
-        over = [e["over_floor"] and e["over_floor"][measure][kind] for e in known]
-        relative = None not in over
-        lengths = over if relative else values
-        ticks = shared if relative else axis(0.0, max(lengths))
+        relative = all(over[name] is not None for name in known)
+        ticks = shared if relative else axis(0.0, max(known.values()))
         spots = [
-            Spot(e["output"], value, ratio, place(length, ticks) or 0.0)
-            for e, value, ratio, length in zip(known, values, over, lengths, strict=True)
+            Spot(name, value, over[name], place(over[name] if relative else value, ticks) or 0.0)
+            for name, value in known.items()
         ]
         floor_at = place(1.0, ticks) if relative else None
-        floor_value = floor[measure][kind] if relative else None
-        result.append(Distance(measure, kind, ticks, floor_at, floor_value, spots))
+        floor_value = value_at(summary["seed_floor"], part) if relative else None
+        result.append(Distance(*part, ticks, floor_at, floor_value, spots))
     return result

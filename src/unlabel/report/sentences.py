@@ -1,15 +1,16 @@
-"""What the sentences of the page say, taken from the summary."""
+"""The facts that the page's sentences state, taken from the summary."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.trial import AGAIN, CALIBRATED, NAMES, RETRAINED
+from unlabel.report.comparison import INPUTS, value_at
 from unlabel.report.formatting import name
-from unlabel.validation import label_key
 
 MOST_NAMED = 8
 LONGEST_TITLE = 90
@@ -17,33 +18,50 @@ DESTINATIONS_NAMED = 3
 
 
 class Facts(NamedTuple):
-    """The figures of each output, None for what is not there, and what follows from them."""
+    """The metrics of each output, None for one that is missing, and conclusions from them."""
 
     base: Summary
     shown: Summary
     calibrated: Summary | None
     retrained: Summary | None
-    retrained_calibrated: Summary | None
     again: Summary | None
-    again_calibrated: Summary | None
+    rival_calibrated: Summary | None
     named: bool
     n_labels: int
     mostly_to: list[Label]
-    net_right: int | None
     apart: Apart | None
 
 
 class Apart(NamedTuple):
-    """The figure in which OSR and mask differ most."""
+    """The metric in which OSR and mask differ most."""
 
-    what: str
+    metric: str
     osr: float
     mask: float
     share: float
 
 
+# The metrics in which OSR and mask are compared, by their paths in the summary.
+COMPARED = {
+    ("accuracy", "retained"): "the accuracy on retained labels",
+    ("coverage", "retained"): "the coverage",
+    ("log_loss",): "the log-loss",
+    ("calibration_error",): "the calibration error",
+    ("attack_auc",): "the attack AUC",
+} | {
+    (*path, kind): f"the {metric} {inputs}"
+    for metric, path in {
+        "share of changed": ("changed",),
+        "KL to the base model on": ("kl_to_base",),
+        "KL to the retrained model on": ("to_retrained", "kl"),
+        "JS to the retrained model on": ("to_retrained", "js"),
+    }.items()
+    for kind, inputs in INPUTS.items()
+}
+
+
 def gather(summary: Summary) -> Facts:
-    """Gather what the sentences of the page need."""
+    """Gather the facts that the page's sentences need."""
     outputs = {entry["output"]: entry for entry in summary["figures"]}
     shown, removed = summary["shown"], summary["labels"]["removed"]
     return Facts(
@@ -51,71 +69,40 @@ def gather(summary: Summary) -> Facts:
         shown=outputs[shown],
         calibrated=outputs.get(shown + CALIBRATED),
         retrained=outputs.get(RETRAINED),
-        retrained_calibrated=outputs.get(RETRAINED + CALIBRATED),
         again=outputs.get(AGAIN),
-        again_calibrated=outputs.get(AGAIN + CALIBRATED),
+        rival_calibrated=outputs.get(AGAIN + CALIBRATED) or outputs.get(RETRAINED + CALIBRATED),
         named=len(removed) <= MOST_NAMED and sum(len(name(x)) for x in removed) <= LONGEST_TITLE,
         n_labels=len(removed) + len(summary["labels"]["retained"]),
         mostly_to=_mostly_to(summary),
-        net_right=_net_right(summary),
         apart=_apart(outputs.get(NAMES["osr"]), outputs.get(NAMES["mask"])),
     )
 
 
 def _mostly_to(summary: Summary) -> list[Label]:
-    """The fewest labels with over half of the confidence on inputs of removed labels, if few."""
-    taken: Counter[str] = Counter()
+    """Find the fewest labels with over half of the confidence on retired inputs, if few."""
+    mass: Counter[str] = Counter()
     labels = {}
     for origin in summary["destinations"]:
         for to in origin["to"]:
             key = label_key(to["label"])
             labels[key] = to["label"]
-            taken[key] += origin["rows"] * to["share"]
+            mass[key] += origin["rows"] * to["share"]
     most: list[Label] = []
     left = summary["rows"]["of_removed_labels"] / 2
-    for key, mass in taken.most_common(DESTINATIONS_NAMED):
+    for key, taken in mass.most_common(DESTINATIONS_NAMED):
         most.append(labels[key])
-        left -= mass
+        left -= taken
         if left < 0:
             return most if len(most) < len(summary["labels"]["retained"]) else []
     return []
 
 
-def _net_right(summary: Summary) -> int | None:
-    """How many more inputs of retained labels are right after than before."""
-    gains = [
-        entry["rows"] * (entry["after"] - entry["before"])
-        for entry in summary["by_label"]
-        if entry["after"] is not None and entry["before"] is not None
-    ]
-    return round(sum(gains)) if gains else None
-
-
 def _apart(osr: Summary | None, mask: Summary | None) -> Apart | None:
     if osr is None or mask is None:
         return None
-    differences = [
-        Apart(what, a, b, abs(a - b) / b)
-        for (what, a), (_, b) in zip(_measured(osr), _measured(mask), strict=True)
-        if a is not None and b
-    ]
+    differences = []
+    for path, metric in COMPARED.items():
+        a, b = value_at(osr, path), value_at(mask, path)
+        if a is not None and b:
+            differences.append(Apart(metric, a, b, abs(a - b) / b))
     return max(differences, key=lambda apart: apart.share, default=None)
-
-
-def _measured(entry: Summary) -> list[tuple[str, Any]]:
-    kinds = {"retained": "inputs of labels that remain", "removed": "inputs of removed labels"}
-    to_retrained = entry["to_retrained"] or {}
-    return [
-        ("the accuracy on labels that remain", entry["accuracy"]["retained"]),
-        ("the coverage", entry["coverage"]["retained"]),
-        ("the log-loss", entry["log_loss"]),
-        ("the calibration error", entry["calibration_error"]),
-        ("the attack AUC", entry["attack_auc"]),
-        *((f"the share of changed {kinds[kind]}", of) for kind, of in entry["changed"].items()),
-        *((f"the KL to the base model on {kinds[k]}", of) for k, of in entry["kl_to_base"].items()),
-        *(
-            (f"the {measure.upper()} to the retrained model on {kinds[kind]}", of)
-            for measure, values in to_retrained.items()
-            for kind, of in values.items()
-        ),
-    ]

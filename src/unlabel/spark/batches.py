@@ -26,11 +26,12 @@ from pyspark.sql.types import (
     UserDefinedType,
 )
 
+from unlabel._labels import as_labels
 from unlabel._tables.layout import ListColumn, TableColumns, WideColumns
 from unlabel._tables.streaming import Rewriting, read_rows
 from unlabel._typing import Floats, InputKind, Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import as_labels, check_column_order, refuse_probabilities
+from unlabel.validation import check_column_order, refuse_probabilities
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from unlabel._labels import as_classes, labels_to_remove, no_such_label
 from unlabel._method.statistics import ROUNDING, away_from, label_statistics
 from unlabel._tables.labels import MOST_SPELLINGS, is_missing, label_positions
 from unlabel._tables.layout import ListColumn, TableColumns
@@ -47,7 +48,7 @@ from unlabel.spark.batches import (
     numbered,
     require_column,
 )
-from unlabel.validation import as_classes, choice, labels_to_remove, no_such_label
+from unlabel.validation import choice
 
 # The reference rows are spread over tasks of about this many confidences.
 ENTRIES_A_TASK = 1 << 20

@@ -1,11 +1,9 @@
-"""The filter behind a PyTorch model: `remove_labels` appends it, `FilterModule` is it alone."""
+"""The PyTorch integration: `remove_labels` appends a filter to a model, `FilterModule` is one."""
 
-try:
+from unlabel.errors import needs_extra
+
+with needs_extra("torch"):
     import torch  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "unlabel.torch needs PyTorch: pip install 'unlabel[torch]'.", name=error.name
-    ) from None
 
 from unlabel.torch.model import FilteredModel, remove_labels
 from unlabel.torch.module import FilterModule

@@ -1,4 +1,4 @@
-"""A PyTorch model with the filter behind it."""
+"""A PyTorch model with a filter behind it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ class FilteredModel(nn.Module):
 
     def __init__(self, model: nn.Module, filter: FilterModule) -> None:
         super().__init__()
-        self.model = model
-        self.filter = filter
+        self.model, self.filter = model, filter
         self.training = model.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -46,30 +45,26 @@ def remove_labels(
     module = FilterModule(filter, input, output=output, dim=dim)
     if isinstance(model, torch.jit.ScriptModule):  # its class has no signature of its own
         return FilteredModel(model, module)
-    kind: Any = type(model)
-    filtered: FilteredModel = _filtered_class(kind)(model, module)
+    model_class: Any = type(model)
+    filtered: FilteredModel = _filtered_class(model_class)(model, module)
     return filtered
 
 
 @functools.cache
 def _filtered_class(original: Any) -> Any:
-    """A class whose `forward` takes the arguments of another's, by which `torch.export` goes."""
+    """Derive a class with the signature of the model's `forward`, which `torch.export` reads."""
 
     @functools.wraps(original.forward)
     def forward(self: FilteredModel, *args: Any, **kwargs: Any) -> Tensor:
         return FilteredModel.forward(self, *args, **kwargs)
 
-    return type(
-        FilteredModel.__name__,
-        (FilteredModel,),
-        {
-            "__module__": __name__,
-            "__doc__": FilteredModel.__doc__,
-            "forward": forward,
-            # Under the class's name pickle would find the general one.
-            "__reduce__": lambda self: (_blank, (original,), self.__dict__),
-        },
-    )
+    members = {
+        "__doc__": FilteredModel.__doc__,
+        "forward": forward,
+        # By the class's name pickle would find FilteredModel.
+        "__reduce__": lambda self: (_blank, (original,), self.__dict__),
+    }
+    return type(FilteredModel.__name__, (FilteredModel,), members)
 
 
 def _blank(original: Any) -> Any:

@@ -1,7 +1,7 @@
 """The filter as a PyTorch module, ready for compilation and export.
 
-The mathematics is that of `unlabel._method.chain`, in plain operators. Only where nothing but
-the result is asked for, on a GPU, fused kernels take their place.
+It does the mathematics of `unlabel._method.chain` in plain operators, or on a GPU, where only the
+result is needed, in fused kernels.
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import fused
 from unlabel.torch.checks import check_confidences, digest, refuse_other_filters
-from unlabel.torch.split import (
-    Parts,
-    log,
-    split_logits,
-    split_probabilities,
-    with_bounded_gradient,
-)
+from unlabel.torch.split import Parts, log, split_logits, split_probabilities, with_bounded_gradient
 from unlabel.validation import choice
 
 Output = Literal["probabilities", "log_probabilities"]
@@ -33,31 +27,30 @@ OUTPUTS: tuple[Output, ...] = get_args(Output)
 
 
 class FilterModule(nn.Module):
-    """Removes labels from one dimension of a tensor of confidences.
+    """Retire labels along one dimension of a tensor of confidences.
 
     The fitted arrays are buffers: they move with the module and are in its `state_dict`.
-    They never get coarser than float32; ``.half()`` and ``.bfloat16()`` leave them as they
-    are. Work is done in float32 at least, and in float64 for float64 rows; the result has the
-    dtype of the rows.
+    They never get coarser than float32: ``.half()`` and ``.bfloat16()`` leave them alone. The
+    module computes in float32, or in float64 for float64 rows, and returns the dtype of the rows.
 
     Parameters
     ----------
     filter : OutputFilter
         A fitted filter of method "osr" or "mask".
     input : {"probabilities", "logits"}, optional
-        What the model gives; if not given, what the filter was fitted on.
+        The kind of confidences that the model gives, by default the kind the filter was fitted on.
     output : {"probabilities", "log_probabilities"}
-        What comes out. Log-probabilities are finite, even where a probability is 0.
+        The kind of result. Log-probabilities are finite, even where a probability is 0.
     dim : int, optional
-        The dimension of the labels; if not given, the last one of (C,), (N, C) and (N, T, C).
-        It must be given for more dimensions, and for (N, T, C) where T is C.
+        The dimension of the labels, by default the last one of (C,), (N, C) and (N, T, C).
+        It must be given for more dimensions, and for (N, T, C) if T equals C.
 
     Notes
     -----
-    The sizes of a tensor are checked, its values are not: that would wait for the device. A
-    row that is not a probability vector, or holds NaN, comes out as NaN. Probabilities that are
-    declared to be logits come out as wrong numbers, and what comes out of logits that hold
-    infinity, or minus infinity alone, means nothing.
+    The sizes of a tensor are checked, but not its values: that would wait for the device. A row
+    that is not a probability vector, or holds NaN, becomes NaN. Probabilities that are declared
+    to be logits give wrong numbers, and logits that hold infinity, or only minus infinity, give
+    meaningless ones.
 
     Examples
     --------
@@ -81,16 +74,15 @@ class FilterModule(nn.Module):
         require_filter(filter)
         if filter.method == "literal":
             raise UnlabelError(
-                "method='literal' is for audit and has no PyTorch form: fit with method='osr' or "
-                "method='mask'."
+                "method='literal' is for audit and has no PyTorch form: use method='osr' or 'mask'."
             )
         filter = filter.taking(input)
         choice(output, OUTPUTS, "output")
         if not (dim is None or isinstance(dim, int)):
-            raise UnlabelError(f"dim={dim!r} is not the number of a dimension.")
+            raise UnlabelError(f"dim={dim!r} is not an integer: give the dimension of the labels.")
         self.input, self.output, self.dim = filter.input, output, dim
         self.classes, self.classes_in = filter.classes, filter.classes_in
-        self.removed_columns = filter.removed_columns.tolist()  # the buffer may be empty memory
+        self.removed_columns = filter.removed_columns.tolist()  # the buffer may have no values
         self.redistributes = filter.method == "osr" and bool(filter.removed)
         arrays: dict[str, Any] = {
             "removed": filter.removed_columns,
@@ -104,15 +96,15 @@ class FilterModule(nn.Module):
             self.register_buffer(name, torch.tensor(array).contiguous())
         self._prepare_kernels()
         self.register_load_state_dict_pre_hook(refuse_other_filters)
-        self.register_load_state_dict_post_hook(_prepare_kernels_anew)
+        self.register_load_state_dict_post_hook(FilterModule._prepare_kernels)
 
     def forward(self, confidences: Tensor) -> Tensor:
-        """Turn confidences of all labels into probabilities of those that remain."""
+        """Turn confidences in all labels into probabilities of the retained ones."""
         check_confidences(confidences, len(self.classes_in), self.dim)
         if self.temperature.is_meta and not confidences.is_meta:
             raise UnlabelError(
                 "The filter's module is on the meta device, without values: load its state_dict "
-                "with assign=True, or after to_empty(device=...)."
+                "with assign=True or after to_empty(device=...)."
             )
         dim = -1 if self.dim is None else self.dim
         return self._filter(confidences.movedim(dim, -1)).movedim(-1, dim).contiguous()
@@ -160,8 +152,8 @@ class FilterModule(nn.Module):
         shared = (coupled / mass) @ self.shares.to(dtype)
         return torch.logaddexp(log(own / mass) + parts.log_masked, log(shared))
 
-    def _prepare_kernels(self) -> None:
-        """Derive what the fused kernels read from the buffers that are saved and loaded."""
+    def _prepare_kernels(self, *loaded: object) -> None:
+        """Derive the fused kernels' arrays from the buffers, which are saved and loaded."""
         self.is_fusible = (
             self.redistributes
             and fused.is_available()
@@ -228,37 +220,32 @@ class FilterModule(nn.Module):
         return self
 
     def extra_repr(self) -> str:
-        """Say what comes in and what goes out."""
-        n, m = len(self.classes_in), len(self.classes)
-        return f"{n} {self.input} -> {m} {self.output}"
+        """Describe the input and the output."""
+        return f"{len(self.classes_in)} {self.input} -> {len(self.classes)} {self.output}"
 
 
 def _without_autocast(device: str) -> AbstractContextManager[Any]:
-    """Keep autocast from running the products in half precision; it does not know meta."""
+    """Keep autocast from computing products in half precision; it does not know meta devices."""
     return nullcontext() if device == "meta" else torch.autocast(device, enabled=False)
 
 
-def _prepare_kernels_anew(module: FilterModule, incompatible_keys: object) -> None:
-    module._prepare_kernels()
-
-
 def _statistics(filter: OutputFilter) -> dict[str, Float64s]:
-    """The arrays of a chain of removals.
+    """Give the arrays of a chain of steps.
 
-    A step's residual of x is ``diagonal * x_i`` less the sum of the other labels' entries of
-    `along` times x; what it is less than x's mass by is what the step leaves and the sum of
-    all entries of `along` times x.
+    A step's residual of x is ``diagonal * x_i`` minus `along` times x, summed over the other
+    labels. The mass of x minus the residual is the mass that the step leaves plus `along` times x,
+    summed over all labels.
 
-    `couplings` says what a share gives the steps after its own. A row per share: for each step
-    its residual, what goes along the mean and what the step leaves of it, in threes, and then,
-    in the share's own column, what all steps leave of it.
+    `couplings` has one row per share, on its way through the later steps: for each step a triple of
+    residual, part along the mean and mass that the step leaves, then, in the share's own column,
+    the mass that all steps leave.
     """
     removed, retained = filter.removed_columns, filter.retained_columns
     k = len(removed)
     residual, along = filter.chain.residual, filter.chain.along
     shares = filter.shares[:, retained]
     total = shares.sum(axis=1, keepdims=True)
-    # Added up from the end, as everywhere: subtracting what went would lose digits.
+    # Added up from the end: subtracting from 1 would lose digits.
     found = np.hstack([filter.shares[:, removed], total])[:, ::-1].cumsum(axis=1)[:, ::-1]
     threes = np.stack([filter.shares @ residual.T, filter.shares @ along.T, found[:, 1:]], axis=2)
     return {

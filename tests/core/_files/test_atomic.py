@@ -11,7 +11,7 @@ from unlabel._files import atomic
 from unlabel._files.atomic import folder_beside, whole_file
 
 
-# What is open when the signal comes is closed when it is collected, and Python warns of that.
+# A file that is open when the signal comes is closed on collection, with a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_no_half_file_is_left_whenever_a_signal_comes(tmp_path):
     target = tmp_path / "out.txt"

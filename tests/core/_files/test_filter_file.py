@@ -10,7 +10,7 @@ import pytest
 from safetensors import safe_open
 
 import plain
-from hostile_numbers import numbers_in_each_others_way
+from hostile_numbers import colliding_numbers
 from unlabel import OutputFilter, UnlabelError
 from unlabel._files import filter_file
 from unlabel.evaluation.trial import without
@@ -237,12 +237,12 @@ def test_a_hundred_thousand_labels_fit_into_a_file(tmp_path):
     assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
 
 
-@pytest.mark.parametrize("labels", ["alike", "in-the-way", "floats", "ids"])
+@pytest.mark.parametrize("labels", ["alike", "colliding", "floats", "ids"])
 def test_numbers_cannot_be_chosen_so_that_a_filter_is_slow(tmp_path, labels):
-    # The hash of a number is no secret, and that of the first ones is the same for all.
+    # The hash of a number is not a secret, and the first list has the same hash throughout.
     classes = {
         "alike": [k * (2**61 - 1) for k in range(1, 60_000)],
-        "in-the-way": numbers_in_each_others_way(17, 60_000, 27_000),
+        "colliding": colliding_numbers(17, 60_000, 27_000),
         "floats": [k * 2.0**61 for k in range(1, 60_000)],
         "ids": (10**6 + np.random.default_rng(0).permutation(10**6)[:60_000]).tolist(),
     }[labels]

@@ -1,4 +1,4 @@
-"""Files that are no filters: one sentence each, nothing run, little time and memory."""
+"""Files that are not filters: one sentence each, no code run, little time and memory."""
 
 import io
 import json
@@ -20,7 +20,7 @@ MEGABYTE = 1 << 20
 
 
 class Payload:
-    """What a pickle could do: it would leave a file behind."""
+    """A pickle whose loading would leave a file behind."""
 
     def __reduce__(self):
         return (open, (MARKER, "w"))
@@ -42,14 +42,14 @@ TENSORS = {
 
 
 def described(text=None, **fields):
-    """Give a file whose description has other fields, or none where they are dropped."""
+    """Make a file whose description has fields changed or dropped."""
     description = {k: v for k, v in {**DESCRIPTION, **fields}.items() if v is not DROPPED}
     text = json.dumps(description) if text is None else text
     return to_bytes(TENSORS, metadata={"unlabel": text})
 
 
 def holding(**tensors):
-    """Give a file with other tensors, or without those that are dropped."""
+    """Make a file with tensors changed or dropped."""
     tensors = {k: v for k, v in {**TENSORS, **tensors}.items() if v is not DROPPED}
     return to_bytes(tensors, metadata={"unlabel": json.dumps(DESCRIPTION)})
 
@@ -61,7 +61,7 @@ def changed(name, at, value):
 
 
 def naming(classes):
-    """Give a file of a filter that removes nothing from labels given as JSON."""
+    """Make a file of a filter that retires none of the labels given as JSON."""
     n = classes.count(",") + 1
     description = json.dumps({**DESCRIPTION, "classes": 0, "removed": []})
     empty = np.zeros((0, n))
@@ -72,13 +72,13 @@ def naming(classes):
 
 
 def headed(header, data=b"", length=None):
-    """Give a file with a header of its own, and perhaps a wrong length of it."""
+    """Make a file with the given header, and perhaps a wrong length for it."""
     header = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(header) if length is None else length) + header + data
 
 
 def pointing(**entries):
-    """Give a file whose header points to other places of its data."""
+    """Make a file whose header points to other offsets of its data."""
     header = {"__metadata__": {"unlabel": json.dumps(DESCRIPTION)}}
     header["means"] = {"dtype": "F64", "shape": [2, 4], "data_offsets": [0, 64]}
     header["shares"] = {"dtype": "F64", "shape": [2, 4], "data_offsets": [64, 128]}
@@ -238,10 +238,9 @@ CORPUS = {
     "image": b"\x89PNG\r\n\x1a\n" + bytes(100),
 }
 
-# Loads every file of a folder in turn, and measures. The limit is on addresses, which
-# counts what is asked for, used or not. The peak of a process cannot be taken in its place:
-# it starts at that of the process that started it. Time is the processor's, which does not
-# depend on what else runs; a file that is waited for ends at the time limit of the whole.
+# Load every file of a folder in turn, and measure. The limit is on address space, which counts
+# requested memory, used or not. The peak of a process would not do, as it starts at its parent's.
+# Processor time does not depend on other processes; waiting ends at the limit of the whole run.
 LOAD_ALL = """
 import json, resource, sys, time
 from pathlib import Path
@@ -270,7 +269,7 @@ print(json.dumps(answers))
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """What loading each file of the corpus gave, and the folder afterwards."""
+    """Return the outcome of loading each file of the corpus, and the folder afterwards."""
     folder = tmp_path_factory.mktemp("malformed")
     good = tmp_path_factory.mktemp("good") / "filter"
     good.write_bytes(GOOD)
@@ -304,7 +303,7 @@ OTHERS = ("folder", "pipe", "dangling-link", "link-to-itself")
 @pytest.mark.parametrize("name", [*CORPUS, *OTHERS])
 def test_a_malformed_file_gives_one_sentence_within_a_second_and_200_megabytes(outcome, name):
     kind, message, seconds = outcome["answers"][name]
-    assert kind == "UnlabelError"  # MemoryError where it takes more than it may
+    assert kind == "UnlabelError"  # MemoryError if it takes more than allowed
     assert message.startswith(f"{name} ")
     assert message.endswith(".")
     assert message.isprintable()
@@ -336,11 +335,11 @@ def test_no_malformed_file_leaves_a_file_behind(outcome):
         ("protocol-newer", "has protocol 2 and this version of unlabel reads up to 1: upgrade"),
         ("protocol-much-newer", "has protocol 99 and this version of unlabel"),
         ("no-metadata", "without unlabel's description"),
-        ("classes-twice", "The label 'dog' stands twice in classes"),
+        ("classes-twice", "The label 'dog' appears twice in classes"),
         ("removed-unknown", "There is no label 'cow' among the 4 labels of the model"),
-        ("classes-that-all-hash-alike", "stands twice in classes"),
-        ("means-nan", "The mean of the removed label 'dog'"),
-        ("counts-negative", "is not one count of rows per removed label"),
+        ("classes-that-all-hash-alike", "appears twice in classes"),
+        ("means-nan", "cannot give the mean of the retired label 'dog'"),
+        ("counts-negative", "is not one count of rows per retired label"),
         ("folder", "could not be read: it is not a regular file."),
         ("dangling-link", "could not be read: No such file or directory"),
     ],

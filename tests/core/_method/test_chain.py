@@ -218,7 +218,7 @@ def test_fact_4_no_digit_is_lost_where_the_removed_label_holds_nearly_all(rest):
 @pytest.mark.parametrize("rest", [1e-3, 1e-12, 1e-16, 1e-20, 1e-100, 1e-270])
 @pytest.mark.parametrize("kind", ["probabilities", "logits"])
 def test_fact_4_no_digit_is_lost_over_several_labels(kind, rest):
-    # The shares give the last label nothing, so its entry is what is left of the input's.
+    # The shares give the last label nothing, so its entry is the rest of the input's.
     fitted = OutputFilter(
         classes_in=(0, 1, 2, 3),
         removed=(0, 1),
@@ -246,8 +246,8 @@ def test_fact_4_no_digit_is_lost_over_several_labels(kind, rest):
 @pytest.mark.parametrize("own", [0.0, 1e-30, 1e-9, 1e-5])
 @pytest.mark.parametrize("n_others", [2, 40])
 def test_fact_4_no_digit_is_lost_where_a_residual_is_next_to_all(own, rest, n_others):
-    # The first label's mean has next to nothing of the label itself, and its share gives all to
-    # the second label: what is left of the row then is what the first residual leaves of it.
+    # The first label's mean holds next to nothing of the label itself, and its share gives all to
+    # the second label: the row keeps only the part that the first residual leaves.
     spread = [0.25, 0.25] + [0.0] * (n_others - 2)
     means = [[own, 1 - own, 0, 0, *spread[2:]], [0, 0.5, *spread]]
     shares = [[0, 1, 0, 0, *spread[2:]], [0, 0, *spread]]

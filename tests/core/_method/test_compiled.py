@@ -1,4 +1,4 @@
-"""The compiled loops and plain NumPy: the same numbers, the same errors, the same promises."""
+"""Compiled loops and plain NumPy give the same numbers and errors, and keep the same promises."""
 
 import copy
 import pickle
@@ -27,7 +27,7 @@ def in_plain_numpy(work):
 
 
 def saturated(n_rows, n, removed, dtype, seed=0):
-    """Rows as networks give them: most of all mass on one label, often a removed one."""
+    """Make rows like a network's: nearly all mass on one label, often a retired one."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(scale=2, size=(n_rows, n))
     truth = rng.integers(n, size=n_rows)
@@ -83,7 +83,7 @@ def test_both_ways_fit_the_same_statistics(n, k):
 
 
 def broken(change):
-    rows = np.full((900_000, 2), 0.5, dtype=np.float32)  # so many that threads share them
+    rows = np.full((900_000, 2), 0.5, dtype=np.float32)  # enough for several threads
     rows[700_003:700_010, 1] = change
     return rows
 
@@ -91,7 +91,7 @@ def broken(change):
 @pytest.mark.parametrize("change", [np.nan, np.inf, -np.inf, -0.1, 0.7, 1e30])
 def test_the_first_bad_row_is_named_alike(both_ways, change):
     fitted = fit_filter(np.eye(2), [0, 1], remove=[0])
-    with pytest.raises(UnlabelError, match=r"^Row 700003 is not a row of probabilities"):
+    with pytest.raises(UnlabelError, match=r"^Row 700003 is not a probability vector"):
         fitted.apply(broken(change))
 
 
@@ -137,7 +137,7 @@ def test_an_interpreter_that_shuts_down_filters_too():
     assert done.stdout == "600000.0\n", done.stderr
 
 
-# In a process of its own, whose memory is not yet in pieces: that is where arrays lie close.
+# In a process of its own, whose memory is not yet fragmented, so that arrays lie close together.
 FITTED_AGAIN = """
 import numpy as np
 from unlabel.fitting import fit_filter

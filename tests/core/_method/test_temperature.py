@@ -9,7 +9,7 @@ from unlabel.fitting import fit_filter
 
 
 def overconfident(n_rows, sharpness, n=5, seed=0):
-    """Rows that are too sharp by a known factor, and labels drawn from what they should be."""
+    """Make rows too sharp by a known factor, with labels drawn from the right probabilities."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(scale=1.5, size=(n_rows, n))
     truth = np.array([rng.choice(n, p=row) for row in softmax(logits, axis=1)])
@@ -94,13 +94,13 @@ def test_enough_rows_are_needed():
         fit_temperature(rows[1:], truth[1:])
 
 
-def test_rows_that_are_all_right_tell_no_temperature():
+def test_rows_that_are_all_right_give_no_temperature():
     rows, _ = overconfident(200, 2.0)
     with pytest.raises(UnlabelError, match=r"right in all, .* of the 200 reference rows"):
         fit_temperature(rows, rows.argmax(axis=1))
 
 
-def test_rows_that_are_all_wrong_tell_no_temperature():
+def test_rows_that_are_all_wrong_give_no_temperature():
     rows, _ = overconfident(200, 2.0)
     with pytest.raises(UnlabelError, match="no more than chance in the 200 reference rows"):
         fit_temperature(rows, rows.argmin(axis=1))
@@ -117,7 +117,7 @@ def test_a_temperature_beyond_the_bounds_is_refused(sharpness, words):
         fit_temperature(rows, truth)
 
 
-def test_a_single_label_that_remains_has_no_temperature():
+def test_a_single_retained_label_has_no_temperature():
     rows, truth = overconfident(300, 2.0)
     with pytest.raises(UnlabelError, match="calibrate found no temperature"):
         fit_filter(rows, truth, keep=[2], calibrate=True)
@@ -126,7 +126,7 @@ def test_a_single_label_that_remains_has_no_temperature():
 # In the filter
 
 
-def test_only_rows_of_labels_that_remain_count():
+def test_only_rows_of_retained_labels_count():
     rows, truth = overconfident(400, 3.0)
     fitted = fit_filter(rows, truth, remove=[0], method="mask", calibrate=True)
     kept = rows[truth > 0][:, 1:]
@@ -135,7 +135,7 @@ def test_only_rows_of_labels_that_remain_count():
     assert fitted.temperature == pytest.approx(best, rel=1e-6)
 
 
-def test_too_few_rows_of_labels_that_remain_say_so():
+def test_too_few_rows_of_retained_labels_are_refused():
     rows, truth = overconfident(400, 3.0)
     few = (truth == 0) | (np.arange(400) < 30)
     with pytest.raises(UnlabelError, match=r"of labels that remain, .* and found \d\d: give more"):

@@ -18,7 +18,7 @@ OVERS = [None, ["owl", "dog"], REMOVED, ["owl", "cat", "a label without rows"]]
 
 
 def random_rows(draw, n_rows, n_labels, dtype):
-    """Peaked rows, with entries of 0 and with ties."""
+    """Make peaked rows, with zeros and ties."""
     rows = draw.dirichlet(np.full(n_labels, 0.3), n_rows)
     rows[draw.random(rows.shape) < 0.2] = 0.0
     rows[: n_rows // 3, 1] = rows[: n_rows // 3, 0]
@@ -33,7 +33,7 @@ def dtype(request):
 
 @pytest.fixture(params=[1, 7, 20_000], ids=lambda n: f"{n} rows")
 def case(request, dtype):
-    """Confidences over the retained labels, and true labels of which some were removed."""
+    """Make confidences over the retained labels, and true labels of which some are retired."""
     draw = np.random.default_rng(request.param)
     labels = draw.choice(ALL, request.param)
     labels[0] = "owl"
@@ -42,7 +42,7 @@ def case(request, dtype):
 
 @pytest.fixture
 def pair(case):
-    """Outputs of two models on the same inputs."""
+    """Make the outputs of two models on the same inputs."""
     rows, _ = case
     return rows, random_rows(np.random.default_rng(99), *rows.shape, rows.dtype)
 
@@ -284,13 +284,13 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
     ("call", "message"),
     [
         (lambda: metrics.log_loss(ROWS, [0], [0, 1]), "one true label per row"),
-        (lambda: metrics.log_loss(ROWS, [[0], [1]], [0, 1]), "one true label per row"),
+        (lambda: metrics.log_loss(ROWS, [[0], [1]], [0, 1]), r"shape \(2, 1\): give one per row"),
         (lambda: metrics.log_loss(ROWS, ["0", "1"], [0, 1]), "such as '0', is among.* such as 0"),
-        (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), "2 columns and the model 3 labels"),
-        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0 is not a row of probabilities"),
+        (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), r"shape \(2, 2\), not \(rows, 3\)"),
+        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0 is not a probability vector"),
         (lambda: metrics.coverage(ROWS * np.nan, [0, 1], [0, 1]), "Row 0 .* NaN"),
-        (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "stands twice in classes"),
-        (lambda: metrics.coverage(ROWS, [0, 1], [0, 1], over="ab"), "over='ab' is a single text"),
+        (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "appears twice in classes"),
+        (lambda: metrics.coverage(ROWS, [0, 1], [0, 1], over="ab"), "over='ab' is a string"),
         (lambda: metrics.coverage(ROWS[:, :0], [0, 1], []), "no columns"),
         (lambda: metrics.reliability_bins(ROWS, [0, 1], [0, 1], bins=0), "bins=0"),
         (lambda: metrics.kl_divergence(ROWS, ROWS[:1]), r"\(2, 2\) and \(1, 2\) .* same rows and"),
@@ -298,7 +298,7 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
         (lambda: metrics.on_retained(ROWS, ["dog", "fox"], ["fx"]), "no label 'fx'.* 'fox'"),
         (lambda: metrics.removed_mass(ROWS, ["dog", "fox"], ["cat"]), "no label 'cat'"),
         (lambda: metrics.top_label_changed(ROWS, [0, 1], ROWS[:1], [0, 1]), "2 rows before and 1"),
-        (lambda: metrics.attack_auc(ROWS, np.repeat(ROWS, 5, axis=0)), "2 rows of removed and 10"),
+        (lambda: metrics.attack_auc(ROWS, np.repeat(ROWS, 5, axis=0)), "2 rows of retired and 10"),
         (lambda: metrics.attack_auc(np.ones((9, 1)), ROWS), "give the same labels in the same"),
     ],
 )

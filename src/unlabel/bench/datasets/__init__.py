@@ -1,7 +1,7 @@
 """The image sets of the experiments, as tensors of bytes.
 
-A folder holds them as they are published: CIFAR's binary archives, or what is in them,
-and one folder an identity as VGGFace2 has it. The digits come with scikit-learn.
+A folder holds them as they are published: CIFAR's binary archives, packed or unpacked, and one
+folder per identity, as in VGGFace2. The digits come with scikit-learn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from unlabel.bench.datasets.cifar import CIFAR10, CIFAR100, load_cifar
 from unlabel.bench.datasets.digits import load_digits
 from unlabel.bench.datasets.faces import load_identities
 from unlabel.bench.datasets.image_set import ImageSet
-from unlabel.bench.progress import Progress, nothing_to_show
+from unlabel.bench.progress import Progress, no_progress
 from unlabel.validation import choice
 
 __all__ = ["SETS", "ImageSet", "load_set"]
@@ -26,17 +26,17 @@ SETS: dict[str, Callable[[Path, Progress], ImageSet]] = {
 }
 
 
-def load_set(name: str, folder: Path, progress: Progress = nothing_to_show) -> ImageSet:
+def load_set(name: str, folder: Path, progress: Progress = no_progress) -> ImageSet:
     """Load an image set.
 
     Parameters
     ----------
     name : {"cifar10", "cifar100", "faces", "digits"}
-        Which set.
+        The set.
     folder : path
-        Where it lies, or CIFAR is to be downloaded to. Not looked at for the digits.
+        The folder that holds the set, or that CIFAR is downloaded to. Unused for the digits.
     progress : callable
-        Told from time to time which part of a download, or of the images, is done.
+        Called now and then with the fraction of the download, or of the images, that is done.
 
     Examples
     --------

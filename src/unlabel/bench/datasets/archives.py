@@ -1,4 +1,4 @@
-"""Published archives: fetched where there is a network, checked, and unpacked whole."""
+"""Download, checking and unpacking of published archives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Archive:
-    """A .tar.gz file: where it is published, its checksum there, and the folder in it."""
+    """A .tar.gz file: its address, its published checksum, and the folder in it."""
 
     address: str
     md5: str
@@ -32,7 +32,7 @@ class Archive:
 
 
 def unpacked(archive: Archive, folder: Path, progress: Progress) -> Path:
-    """The folder of an archive, which is unpacked, and downloaded, where it is not there yet."""
+    """Return the unpacked folder of an archive, downloading and unpacking it if necessary."""
     target = folder / archive.folder
     if target.is_dir():
         return target
@@ -50,7 +50,7 @@ def _download(archive: Archive, file: Path, progress: Progress) -> None:
         raise cannot_write(file, error) from error
     with whole_file(file, overwrite=False) as part:
         try:
-            # The address is one of those in this package.
+            # The address comes from this package.
             with urlopen(archive.address, timeout=60) as source, part.open("wb") as out:  # noqa: S310
                 size = int(source.headers.get("Content-Length") or 0)
                 while block := source.read(BLOCK):
@@ -58,20 +58,20 @@ def _download(archive: Archive, file: Path, progress: Progress) -> None:
                     progress(min(out.tell() / size, 1.0) if size else 0.0)
         except (URLError, TimeoutError, ConnectionError) as error:
             raise UnlabelError(
-                f"{file} is not there, and {archive.address} could not be fetched "
+                f"{file} does not exist, and {archive.address} could not be downloaded "
                 f"({getattr(error, 'reason', error)}): put the archive, or its folder "
                 f"{archive.folder}, into {file.parent}."
             ) from error
-        _check(archive, part, f"What came from {archive.address}")
+        _check(archive, part, archive.address)
 
 
-def _check(archive: Archive, file: Path, what: str) -> None:
+def _check(archive: Archive, file: Path, source: str) -> None:
     with file.open("rb") as content:
         found = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != archive.md5:
         raise UnlabelError(
-            f"{what} is not the published archive (md5 {found}, not {archive.md5}): it is cut "
-            "short or another file; fetch it again."
+            f"{source} is not the published archive (md5 {found}, not {archive.md5}): it is "
+            "truncated or another file; download it again."
         )
 
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, from the binary versions of their page."""
+"""CIFAR-10 and CIFAR-100, from their published binary versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIXELS = 3 * SIDE * SIDE
 
 @dataclass(frozen=True)
 class Layout:
-    """How a set lies on disk: records of label bytes, the last of which counts, and pixels."""
+    """The layout of a set on disk: records of label bytes, whose last one counts, and pixels."""
 
     name: str
     archive: Archive
@@ -60,7 +60,7 @@ CIFAR100 = Layout(
 
 
 def load_cifar(layout: Layout, folder: Path, progress: Progress) -> ImageSet:
-    """Read the set from its folder, its archive or, failing both, its page."""
+    """Read the set from its folder, its archive or, failing both, its address."""
     source = unpacked(layout.archive, folder, progress)
     train, test = (
         [_records(layout, source / file, count) for file, count in files.items()]
@@ -84,17 +84,16 @@ def _records(
         raise _unreadable(layout, file, error) from error
     if len(content) != count * size:
         raise UnlabelError(
-            f"{file} has {len(content):,} bytes, and {count:,} images of {size:,} bytes make "
-            f"{count * size:,}: it is cut short or another file; unpack {layout.archive.name} "
-            "again."
+            f"{file} has {len(content):,} bytes instead of {count * size:,}: it is truncated or "
+            f"another file; unpack {layout.archive.name} again."
         )
     records = content.reshape(count, size)
     labels = records[:, layout.label_bytes - 1]
     if labels.max() >= layout.classes:
         image = int(np.argmax(labels >= layout.classes))
         raise UnlabelError(
-            f"{file}: image {image} has label {labels[image]}, and there are {layout.classes} "
-            f"from 0; unpack {layout.archive.name} again."
+            f"{file}: image {image} has the label {labels[image]}, but labels end at "
+            f"{layout.classes - 1}; unpack {layout.archive.name} again."
         )
     return records
 

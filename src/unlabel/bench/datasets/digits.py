@@ -13,7 +13,7 @@ BRIGHTEST = 16
 
 
 def load_digits() -> ImageSet:
-    """Read the digits, grey as three channels; a third of each is for testing, always the same."""
+    """Read the digits as grey images of three channels; a fixed third of each is for testing."""
     digits = from_sklearn()
     grey = np.rint(digits.images * (255 / BRIGHTEST)).astype(np.uint8)
     images = np.repeat(grey[:, None], 3, axis=1)

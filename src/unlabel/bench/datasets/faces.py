@@ -1,8 +1,7 @@
-"""Faces, one folder an identity, as VGGFace2 has them."""
+"""Faces in one folder per identity, as in VGGFace2."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,29 +16,28 @@ from unlabel.errors import UnlabelError
 
 IDENTITIES = 100
 SIDE = 64
-# One image in this many is held out where other identities are in test than in train.
+# One image in this many is held out if test and train have different identities.
 HELD_OUT = 5
 
-Files = list[tuple[Path, int]]
+LabelledFiles = list[tuple[Path, int]]
 
 
 def load_identities(folder: Path, progress: Progress) -> ImageSet:
-    """Read ``FOLDER/{train,test}/n000000/0001.jpg``: 100 identities, drawn where there are more.
+    """Read ``FOLDER/{train,test}/n000000/0001.jpg``: 100 identities, drawn if there are more.
 
-    VGGFace2 itself has other identities in test than in train. Then every fifth image of
+    VGGFace2 itself has different identities in test and train. In that case every fifth image of
     an identity in train is held out.
     """
     train, test = _identities(folder / "train"), _identities(folder / "test")
-    shared = [name for name in train if name in set(test)]
+    shared = sorted({*train} & {*test})
     names = _drawn(shared or train, folder)
-    if shared:
-        train_files = _files(folder / "train", names)
-        test_files = _files(folder / "test", names)
-    else:
-        every = [_files(folder / "train", [name]) for name in names]
-        labelled = [[(file, label) for file, _ in of] for label, of in enumerate(every)]
-        test_files = [pair for of in labelled for pair in of[::HELD_OUT]]
-        train_files = [pair for of in labelled for i, pair in enumerate(of) if i % HELD_OUT]
+    train_files: LabelledFiles = []
+    test_files: LabelledFiles = []
+    for label, name in enumerate(names):
+        files = _files(folder / "train" / name)
+        held_out = _files(folder / "test" / name) if shared else files[::HELD_OUT]
+        train_files += [(file, label) for file in files if file not in held_out]
+        test_files += [(file, label) for file in held_out]
     images = _decoded([file for file, _ in (*train_files, *test_files)], progress)
     return ImageSet(
         "faces",
@@ -57,30 +55,27 @@ def _identities(folder: Path) -> list[str]:
     except OSError as error:
         raise UnlabelError(
             f"{folder} could not be read ({error.strerror}): give the folder that holds train and "
-            "test, with a folder an identity in each."
+            "test, each with one folder per identity."
         ) from error
     if not names:
-        raise UnlabelError(f"{folder} has no identities: there must be a folder for each.")
+        raise UnlabelError(f"{folder} has no identities: it needs one folder per identity.")
     return names
 
 
 def _drawn(names: list[str], folder: Path) -> tuple[str, ...]:
     if len(names) < IDENTITIES:
         raise UnlabelError(
-            f"{folder} has {len(names)} identities in train and test: {IDENTITIES} are needed."
+            f"{folder} has too few identities in train and test: {len(names)} of {IDENTITIES}."
         )
     drawn = np.random.default_rng(0).choice(len(names), IDENTITIES, replace=False)
     return tuple(names[i] for i in np.sort(drawn))
 
 
-def _files(folder: Path, names: Sequence[str]) -> Files:
-    result: Files = []
-    for label, name in enumerate(names):
-        files = sorted((folder / name).glob("*.jpg"))
-        if not files:
-            raise UnlabelError(f"{folder / name} has no .jpg images: add some, or remove it.")
-        result += [(file, label) for file in files]
-    return result
+def _files(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.jpg"))
+    if not files:
+        raise UnlabelError(f"{folder} has no .jpg images: add some, or remove it.")
+    return files
 
 
 def _decoded(files: list[Path], progress: Progress) -> npt.NDArray[np.uint8]:

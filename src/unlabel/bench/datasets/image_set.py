@@ -1,4 +1,4 @@
-"""What every loader gives."""
+"""The result of every loader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images with labels: bytes of shape (n_images, 3, height, width), and whole numbers."""
+    """Images as bytes of shape (n_images, 3, height, width), with integer labels."""
 
     name: str
     classes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The methods that are compared, one a file. Each takes a task and gives an outcome."""
+"""The compared methods, one per file. Each takes a task and returns an outcome."""
 
 from __future__ import annotations
 

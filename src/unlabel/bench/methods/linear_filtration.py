@@ -1,8 +1,8 @@
 """Linear filtration (Baumhauer et al., Machine Learning 2022, arXiv 2002.02730).
 
-The mean logit vectors of all labels are the columns of a matrix A. A filter sends those of
-retained labels to themselves, less the removed entries, and those of removed labels to a
-target that does not give them away. It is multiplied with the last layer's weights.
+The mean logit vectors of all labels are the columns of a matrix A. A filter maps those of
+retained labels to themselves, without the retired entries, and those of retired labels to a
+target that does not reveal them. The last layer's weights are multiplied by it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unlabel.bench.task import Floats, Outcome, Task
 from unlabel.bench.training import timed
 
 VARIANTS = ("naive", "normalization", "randomization", "zeroing")
-# A comes from logits in float32. Beyond this its inverse is made of their rounding errors.
+# A comes from float32 logits. Above this condition number its inverse consists of rounding errors.
 LARGEST_CONDITION = 1 / float(np.finfo(np.float32).eps)
 
 
@@ -37,13 +37,13 @@ def run(task: Task) -> Outcome:
             variant: fit(means, task.removed, variant, seed=task.seed) for variant in VARIANTS
         }
     layer = head(task.base.model)
-    weight, bias = (of.detach().cpu().numpy() for of in (layer.weight, layer.bias))
+    weight, bias = layer.weight.detach().cpu().numpy(), layer.bias.detach().cpu().numpy()
     with timed(seconds, "head", task.device):
         filters["naive"] @ weight, filters["naive"] @ bias
     return Outcome(
         confidences={
-            f"linear_filtration_{variant}": softmax(task.base.test_logits @ of.T, axis=1)
-            for variant, of in filters.items()
+            f"linear_filtration_{variant}": softmax(task.base.test_logits @ matrix.T, axis=1)
+            for variant, matrix in filters.items()
         },
         seconds=seconds,
         config={
@@ -51,24 +51,25 @@ def run(task: Task) -> Outcome:
             "rows": "all training images",
         },
         matrices={
-            f"linear_filtration_{variant}": of.astype(np.float32) for variant, of in filters.items()
+            f"linear_filtration_{variant}": matrix.astype(np.float32)
+            for variant, matrix in filters.items()
         },
         condition=condition,
     )
 
 
 def mean_logits(logits: Floats, labels: Any, classes: int) -> Float64s:
-    """The matrix A: column i is the mean logit vector of label i."""
-    of_label = [logits[labels == label] for label in range(classes)]
-    return np.stack([rows.mean(axis=0, dtype=np.float64) for rows in of_label], axis=1)
+    """Compute the matrix A, whose column i is the mean logit vector of label i."""
+    means = [logits[labels == i].mean(axis=0, dtype=np.float64) for i in range(classes)]
+    return np.stack(means, axis=1)
 
 
 def fit(means: Float64s, removed: tuple[int, ...], variant: str, *, seed: int) -> Float64s:
-    """The filter of one variant, retained labels by all labels.
+    """Fit the filter of one variant, a matrix of retained labels by all labels.
 
-    `naive` drops the removed entries and does nothing else; `normalization` gives a removed
-    label's vector the mean of the retained ones, which is the same after softmax;
-    `randomization` puts a draw from N(0, I) in its place, `zeroing` puts 0.
+    `naive` only drops the retired entries; `normalization` shifts a retired label's vector to the
+    mean of the retained ones, which makes no difference after softmax; `randomization` replaces
+    it with a draw from N(0, I), `zeroing` with 0.
 
     Examples
     --------
@@ -79,20 +80,20 @@ def fit(means: Float64s, removed: tuple[int, ...], variant: str, *, seed: int) -
            [0., 0., 9.]])
     """
     classes = len(means)
-    gone = list(removed)
-    retained = np.setdiff1d(np.arange(classes), gone)
+    retired = list(removed)
+    retained = np.setdiff1d(np.arange(classes), retired)
     drop = np.eye(classes)[retained]
     kept = drop @ means
-    change = np.zeros_like(kept)  # of what the mean vectors become, against dropping alone
+    change = np.zeros_like(kept)  # of the mean vectors, compared to dropping entries alone
     if variant == "normalization":
-        change[:, gone] = kept[:, retained].mean() - kept[:, gone].mean(axis=0)
+        change[:, retired] = kept[:, retained].mean() - kept[:, retired].mean(axis=0)
     elif variant == "randomization":
-        drawn = np.random.default_rng(seed).standard_normal((len(retained), len(gone)))
-        change[:, gone] = drawn - kept[:, gone]
+        drawn = np.random.default_rng(seed).standard_normal((len(retained), len(retired)))
+        change[:, retired] = drawn - kept[:, retired]
     elif variant == "zeroing":
-        change[:, gone] = -kept[:, gone]
-    # Filter = B A^-1 with B = drop A + change. Only the change is divided by A: nothing that
-    # stays as it is passes through an inverse.
+        change[:, retired] = -kept[:, retired]
+    # Filter = B A^-1 with B = drop A + change. Only the change is divided by A, so that entries
+    # which stay as they are do not pass through an inverse.
     if np.linalg.cond(means) > LARGEST_CONDITION:
         divided = np.linalg.lstsq(means.T, change.T, rcond=1 / LARGEST_CONDITION)[0]
     else:

@@ -8,7 +8,7 @@ from unlabel.fitting import fit_filter
 
 
 def run(task: Task) -> Outcome:
-    """Drop the removed labels' entries and divide by the sum of the rest.
+    """Drop the entries of retired labels and divide by the sum of the rest.
 
     Seconds: `redistribution`.
     """

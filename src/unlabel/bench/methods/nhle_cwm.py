@@ -2,8 +2,8 @@
 
 A reconstruction: the full text was not available. Negative-hot labels say what an image is
 not: -1 at the label to forget, 0 elsewhere, under cross-entropy. That is an ascent on an
-unbounded loss, so the gradient's norm is clipped, and a batch whose label is no likelier than
-chance, in the mean of its logarithm, counts no more: without these the model runs away. The
+unbounded loss. So the gradient's norm is clipped, and a batch no longer counts once its labels
+are no likelier than chance, by their mean log-probability; otherwise the model diverges. The
 class weight mask then sets the forgotten labels' rows of the last layer to 0.
 """
 
@@ -30,12 +30,12 @@ MANY = 20
 def run(task: Task) -> Outcome:
     """Fine-tune the base model away from some forgotten images, then mask its last layer.
 
-    The result keeps an output for every label, 0 for forgotten ones. A logit of 0 is not minus
-    infinity: it can still be the largest. Seconds: `finetune`, `masking`.
+    The result keeps one output per label; the logits of forgotten labels are 0, which can still
+    be the largest. Seconds: `finetune`, `masking`.
     """
     settings, device = task.study.nhle, task.device
     model = copy.deepcopy(task.base.model)
-    images = task.train_images.some_of_each(task.removed, settings.images_a_class, task.seed)
+    images = task.train_images.sample_per_label(task.removed, settings.images_a_class, task.seed)
     epochs = settings.epochs_of_many if len(task.removed) > MANY else settings.epochs
     seconds: dict[str, float] = {}
     with timed(seconds, "finetune", device):
@@ -54,15 +54,15 @@ def run(task: Task) -> Outcome:
 def finetune(
     model: nn.Module, images: Images, epochs: int, settings: Nhle, random: torch.Generator
 ) -> None:
-    """Lower the log-probability of the true label, which negative-hot labels amount to.
+    """Lower the log-probability of the true label, as negative-hot labels do.
 
     Batch norm keeps its statistics: those of forgotten images alone would ruin the model.
     """
 
     def loss(rows: Tensor) -> Tensor:
         logits = model(as_input(images.pixels[rows]))
-        against = F.cross_entropy(logits, images.labels[rows])
-        return -against.clamp(max=math.log(logits.shape[1]))
+        cross_entropy = F.cross_entropy(logits, images.labels[rows])
+        return -cross_entropy.clamp(max=math.log(logits.shape[1]))
 
     model.eval()
     descend(
@@ -79,7 +79,7 @@ def finetune(
 
 
 def mask_head(model: nn.Module, removed: Labels) -> None:
-    """Set the rows of removed labels in the last layer's weight and bias to 0."""
+    """Set the rows of retired labels in the last layer's weight and bias to 0."""
     layer = head(model)
     with torch.no_grad():
         layer.weight[list(removed)] = 0

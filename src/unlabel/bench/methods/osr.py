@@ -1,4 +1,4 @@
-"""OSR, output space redistribution, which is what this package does."""
+"""OSR, output space redistribution: the method of this package."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from unlabel.bench.task import Outcome, Task
 from unlabel.bench.training import timed
 from unlabel.fitting import fit_filter
 
-ROWS_A_LABEL = 500
+ROWS_PER_LABEL = 500
 
 
 def run(task: Task) -> Outcome:
     """Fit a filter on the base model's logits and apply it to all test rows.
 
-    The reference rows are the first `ROWS_A_LABEL` training images of each removed label, fewer
-    where there are fewer. Seconds: `projection`, which is fitting the filter, and
-    `redistribution`, which is applying it.
+    The reference rows are those of the first `ROWS_PER_LABEL` training images of each retired
+    label, or of all its images if there are fewer. Seconds: `projection` (fitting the filter) and
+    `redistribution` (applying it).
     """
     labels = task.base.train_labels
     reference = np.concatenate(
-        [np.flatnonzero(labels == label)[:ROWS_A_LABEL] for label in task.removed]
+        [np.flatnonzero(labels == label)[:ROWS_PER_LABEL] for label in task.removed]
     )
     rows, test = task.base.train_logits[reference], task.base.test_logits
     seconds: dict[str, float] = {}
@@ -40,7 +40,7 @@ def run(task: Task) -> Outcome:
         config={
             "input": "logits",
             "reference": "training images",
-            "rows_a_label_at_most": ROWS_A_LABEL,
+            "rows_a_label_at_most": ROWS_PER_LABEL,
         },
         filter=fitted,
     )

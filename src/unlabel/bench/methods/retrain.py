@@ -1,4 +1,4 @@
-"""Retraining, the gold standard: a fresh model that never saw an image of a removed label."""
+"""Retraining, the gold standard: a fresh model that never saw an image of a retired label."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from unlabel.bench.training import Images, logits_of, train
 
 
 def run(task: Task) -> Outcome:
-    """Train a fresh model with the base model's recipe on the images that remain.
+    """Train a fresh model with the base model's recipe on the images of retained labels.
 
-    It has one output for each retained label, in ascending order. Seconds: `epoch`, the mean,
-    and `total`.
+    It has one output per retained label, in ascending order. Seconds: `epoch` (the mean) and
+    `total`.
     """
     retained = torch.tensor(task.retained, device=task.device)
     kept = task.train_images.at(torch.isin(task.train_images.labels, retained))

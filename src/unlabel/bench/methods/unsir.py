@@ -1,10 +1,10 @@
 """UNSIR (Tarun et al., TNNLS 2023, arXiv 2111.08947): noise that impairs, images that repair.
 
-The published notebook differs from the paper, and this follows the paper: the notebook uses 3 of
-the 256 noise images of a label (a loop over the channels), gives all noise the label 0, and
-leaves the model in training mode while it makes noise, so that batch norm's statistics drift.
-Noise here has its own label, all of it is used, and the model is frozen meanwhile. As in the
-OSR paper, SGD takes the place of Adam for impairing and repairing, which Adam does far worse.
+This follows the paper, from which the published notebook differs: the notebook uses 3 of the 256
+noise images of a label (a loop over the channels), gives all noise the label 0, and leaves the
+model in training mode while it makes noise, so that batch norm's statistics drift. Here all noise
+is used, with its own label, and the model is frozen meanwhile. As in the OSR paper, SGD replaces
+Adam, which impairs and repairs far worse.
 """
 
 from __future__ import annotations
@@ -30,30 +30,28 @@ from unlabel.bench.training import (
     timed,
 )
 
-NOISE_BATCH = 1024  # images made at a time, of several labels where each has few
+NOISE_BATCH = 1024  # images made at a time; one batch can hold several labels
 
 
 def run(task: Task) -> Outcome:
     """Impair the base model with noise and repair it with images of retained labels.
 
-    The result keeps an output for every label. Seconds: `noise`, `retain`, `impair`, `repair`.
+    The result keeps one output per label. Seconds: `noise`, `retain`, `impair`, `repair`.
     """
     settings, device = task.study.unsir, task.device
     model = copy.deepcopy(task.base.model)
     random = generator(task.seed, device)
     seconds: dict[str, float] = {}
     with timed(seconds, "noise", device):
-        of_noise = torch.tensor(task.removed, device=device).repeat_interleave(
-            settings.noise_images
-        )
+        removed = torch.tensor(task.removed, device=device)
+        noise_labels = removed.repeat_interleave(settings.noise_images)
         shape = task.train_images.pixels.shape[1:3]
-        noise = torch.cat(
-            [make_noise(model, of, shape, settings, random) for of in of_noise.split(NOISE_BATCH)]
-        )
+        batches = noise_labels.split(NOISE_BATCH)
+        noise = torch.cat([make_noise(model, batch, shape, settings, random) for batch in batches])
     with timed(seconds, "retain", device):
         retained = retain_set(task)
     with timed(seconds, "impair", device):
-        impair(model, noise, of_noise, retained, settings, random)
+        impair(model, noise, noise_labels, retained, settings, random)
     with timed(seconds, "repair", device):
         repair(model, retained, settings, random)
     logits = logits_of(model, task.test_images)
@@ -72,10 +70,10 @@ def make_noise(
     settings: Unsir,
     random: torch.Generator,
 ) -> Tensor:
-    """One image for each label, which the model least takes for it, under a penalty on its size.
+    """Make one noise image per given label that raises the model's loss on that label.
 
-    The images are the model's input, of the set's height and width, and do not depend on each
-    other. The model is not changed.
+    A penalty keeps the noise small. The images have the set's height and width and do not depend
+    on each other. The model is not changed.
     """
     model.eval().requires_grad_(False)
     noise = torch.randn(
@@ -84,9 +82,9 @@ def make_noise(
     optimiser = torch.optim.Adam([noise], lr=settings.noise_rate)
     for _ in range(settings.noise_steps):
         with autocast(random.device):
-            taken = F.cross_entropy(model(noise), labels)
+            cross_entropy = F.cross_entropy(model(noise), labels)
         penalty = noise.square().sum(dim=(1, 2, 3)).mean()
-        (settings.noise_penalty * penalty - taken).backward()
+        (settings.noise_penalty * penalty - cross_entropy).backward()
         optimiser.step()
         optimiser.zero_grad()
     model.requires_grad_(True)
@@ -94,24 +92,26 @@ def make_noise(
 
 
 def retain_set(task: Task) -> Images:
-    """Some training images of each retained label, which impair and repair both use."""
-    wanted = task.study.unsir.retain_a_class
-    return task.train_images.some_of_each(task.retained, wanted, task.seed)
+    """Draw the training images of retained labels that impair and repair both use."""
+    per_label = task.study.unsir.retain_a_class
+    return task.train_images.sample_per_label(task.retained, per_label, task.seed)
 
 
 def impair(
     model: nn.Module,
     noise: Tensor,
-    of_noise: Tensor,
+    noise_labels: Tensor,
     retained: Images,
     settings: Unsir,
     random: torch.Generator,
 ) -> None:
-    """One epoch over the noise, several times, and the retained images, shuffled together."""
+    """Train for one epoch on copies of the noise and the retained images, shuffled together."""
     inputs = torch.cat([noise, as_input(retained.pixels)])
-    labels = torch.cat([of_noise, retained.labels])
-    numbers = torch.arange(len(inputs), device=inputs.device)
-    pool = torch.cat([numbers[: len(noise)].repeat(settings.noise_copies), numbers[len(noise) :]])
+    labels = torch.cat([noise_labels, retained.labels])
+    noise_rows, retained_rows = torch.arange(len(inputs), device=inputs.device).tensor_split(
+        [len(noise)]
+    )
+    pool = torch.cat([noise_rows.repeat(settings.noise_copies), retained_rows])
 
     def loss(rows: Tensor) -> Tensor:
         return F.cross_entropy(model(inputs[pool[rows]]), labels[pool[rows]])
@@ -120,7 +120,7 @@ def impair(
 
 
 def repair(model: nn.Module, retained: Images, settings: Unsir, random: torch.Generator) -> None:
-    """One epoch over the retained images alone, with a new optimiser."""
+    """Train for one epoch on the retained images alone, with a new optimiser."""
 
     def loss(rows: Tensor) -> Tensor:
         return F.cross_entropy(model(as_input(retained.pixels[rows])), retained.labels[rows])

@@ -1,1 +1,1 @@
-"""What the experiments store: their outputs, their facts, and notes on both."""
+"""The stored results of the experiments: outputs, facts, and notes on both."""

@@ -1,4 +1,4 @@
-"""From a method's outcome to what a cell stores of it."""
+"""Turns the outcome of a method into the stored result of its cell."""
 
 from __future__ import annotations
 
@@ -20,42 +20,45 @@ from unlabel.bench.task import Floats, Outcome, Task
 from unlabel.errors import UnlabelError
 
 LIBRARIES = ("torch", "torchvision", "numpy", "unlabel")
+NEW_FACTS: Facts = {key: {} for key in ("config", "failed", "full_precision", "made", "seconds")}
 
 
-def keep(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> None:
-    """Add a method's outcome to what is stored of its cell."""
+def store_outcome(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> None:
+    """Add the outcome of a method to the stored result of its cell."""
     for name, logits in outcome.logits.items():
         if not np.isfinite(logits).all():
-            raise UnlabelError(f"The logits of {name} are not finite: the training ran away.")
+            raise UnlabelError(f"The logits of {name} are not finite: its training diverged.")
     labels: Array = task.test_images.labels.cpu().numpy()
-    judged = judged_rows(labels, task.study.judged_a_label)
-    before = read_result(out, cell) or Result(cell, {"failed": {}})
+    judged = judged_rows(labels, task.study.judged_per_label)
+    before = read_result(out, cell) or Result(cell, NEW_FACTS)
     arrays = {name: rounded(logits[judged]) for name, logits in outcome.logits.items()}
     arrays |= outcome.matrices
     if method == "base":
         arrays["labels"] = labels[judged].astype(np.uint8)
     done = {*before.facts.get("methods", ()), method}
     part = "training" if method in ("base", "retrain") else method
+    made = {"hardware": hardware(task.device), "versions": _versions()}
+    values = {
+        name: full_precision(rows, labels, task) for name, rows in outcome.confidences.items()
+    }
     facts = before.facts | {
         "classes": task.classes,
         "methods": [name for name in ("base", *METHODS) if name in done],
-        "config": before.facts.get("config", {}) | {part: outcome.config},
-        "seconds": before.facts.get("seconds", {}) | {method: outcome.seconds},
+        "config": before.facts["config"] | {part: outcome.config},
+        "seconds": before.facts["seconds"] | {method: outcome.seconds},
         "rows": {"test": len(labels), "judged": len(judged)},
-        "full_precision": before.facts.get("full_precision", {})
-        | {name: figures(of, labels, task) for name, of in outcome.confidences.items()},
-        "made": before.facts.get("made", {})
-        | {method: {"hardware": hardware(task.device), "versions": _versions()}},
-        "failed": {of: why for of, why in before.facts["failed"].items() if of != method},
+        "full_precision": before.facts["full_precision"] | values,
+        "made": before.facts["made"] | {method: made},
+        "failed": {name: why for name, why in before.facts["failed"].items() if name != method},
     }
     if outcome.condition is not None:
         facts["condition"] = outcome.condition
     write_result(out, Result(cell, facts, before.arrays | arrays, outcome.filter or before.filter))
 
 
-def note_failure(out: Path, cell: Cell, method: str, why: str) -> None:
-    """Say in what is stored of a cell, if anything is, that a method failed."""
-    with suppress(UnlabelError):  # what is stored may be what failed
+def store_failure(out: Path, cell: Cell, method: str, why: str) -> None:
+    """Add the failure of a method to the stored result of its cell, if there is one."""
+    with suppress(UnlabelError):  # reading the stored result may be what failed
         before = read_result(out, cell)
         if before is None:
             return
@@ -64,7 +67,7 @@ def note_failure(out: Path, cell: Cell, method: str, why: str) -> None:
 
 
 def judged_rows(labels: Array, at_most: int | None) -> Array:
-    """The first rows of each label, at most so many, in the set's order.
+    """Select the first rows of each label, at most `at_most`, in the order of the set.
 
     Examples
     --------
@@ -77,20 +80,20 @@ def judged_rows(labels: Array, at_most: int | None) -> Array:
     return np.sort(np.concatenate(firsts))
 
 
-def figures(confidences: Floats, labels: Array, task: Task) -> Facts:
-    """Accuracy and coverage over all test rows, at full precision."""
-    every = range(task.classes)
-    outputs = every if confidences.shape[1] == task.classes else task.retained
-    of_removed = metrics.mean_accuracy(confidences, labels, outputs, task.removed)
+def full_precision(confidences: Floats, labels: Array, task: Task) -> Facts:
+    """Compute accuracy and coverage over all test rows, from confidences that are not rounded."""
+    keeps_all = confidences.shape[1] == task.classes
+    outputs = range(task.classes) if keeps_all else task.retained
+    on_retired = metrics.mean_accuracy(confidences, labels, outputs, task.removed)
     return {
         "A_R": metrics.mean_accuracy(confidences, labels, outputs, task.retained),
-        "A_F": of_removed if task.removed else None,
+        "A_F": on_retired if task.removed else None,
         "coverage_retained": metrics.coverage(confidences, labels, outputs, task.retained).value,
     }
 
 
 def hardware(device: torch.device) -> str:
-    """What the work is done on."""
+    """Name the hardware that does the work."""
     if device.type == "cuda":
         name: str = torch.cuda.get_device_name(device)
         return name
@@ -104,5 +107,5 @@ def _versions() -> dict[str, Any]:
 def _version(name: str) -> str:
     try:
         return version(name)
-    except PackageNotFoundError:  # run from its source
+    except PackageNotFoundError:  # run from source
         return "not installed"

@@ -1,6 +1,6 @@
-"""What a cell leaves behind: facts in JSON, logits in npz, and the filter that OSR fitted.
+"""The files of a cell: facts in JSON, logits in npz, and the filter that OSR fitted.
 
-A cell is done when its JSON is there: it is written last, and every file appears whole or
+A cell is done when its JSON file exists: it is written last, and every file appears whole or
 not at all. Reading needs neither PyTorch nor the command line.
 """
 
@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 Facts = dict[str, Any]
 
 PROTOCOL = 1
-STEP = 64  # logits are stored as multiples of one 64th
-# What every JSON file says, and the files that methods need beside it.
+GRID = 64  # logits are stored as multiples of one 64th
+# The keys of every JSON file, and the files that methods need beside it.
 FACTS: dict[str, type] = {
     "classes": int,
     "config": dict,
@@ -39,7 +39,7 @@ FACTS: dict[str, type] = {
     "rows": dict,
     "seconds": dict,
 }
-NEED = {
+FILES_NEEDED = {
     ".npz": {"base", "retrain", "unsir", "nhle_cwm", "linear_filtration"},
     ".safetensors": {"osr"},
 }
@@ -47,18 +47,18 @@ NEED = {
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A cell and what it holds.
+    """The stored result of a cell.
 
     Attributes
     ----------
     cell : Cell
     facts : dict
-        What the JSON file says: methods, config, seconds, how each was made and so on.
+        The content of the JSON file: methods, config, seconds, how each was made and so on.
     arrays : dict of arrays
         `labels` and `base` of a base model; else logits of `retrain`, `unsir` and `nhle_cwm`, and
-        the matrices `linear_filtration_*` that the base model's logits are multiplied with.
+        the matrices `linear_filtration_*`, by which the base model's logits are multiplied.
     filter : OutputFilter, optional
-        What OSR fitted.
+        The filter that OSR fitted.
     """
 
     cell: Cell
@@ -68,18 +68,18 @@ class Result:
 
 
 def rounded(logits: Array) -> Array:
-    """Logits as they are stored: float16, multiples of one 64th, which compress well.
+    """Round logits for storage to multiples of one 64th in float16, which compress well.
 
     Examples
     --------
     >>> rounded(np.array([0.1, -3.0, 12.34])).tolist()
     [0.09375, -3.0, 12.34375]
     """
-    return (np.rint(np.asarray(logits, np.float64) * STEP) / STEP).astype(np.float16)
+    return (np.rint(np.asarray(logits, np.float64) * GRID) / GRID).astype(np.float16)
 
 
 def write_result(results: Path, result: Result) -> None:
-    """Write a cell's files, the JSON last."""
+    """Write the files of a cell, the JSON file last."""
     cell = result.cell
     where = cell.file(results, ".json")
     try:
@@ -104,15 +104,17 @@ def write_result(results: Path, result: Result) -> None:
 
 
 def stored_cells(results: Path) -> list[Cell]:
-    """The cells that are done in a folder of results, in order."""
+    """List the finished cells in a folder of results, in order."""
     if not results.is_dir():
-        raise UnlabelError(f"{results} is no folder: give what unlabel bench run --out wrote.")
+        raise UnlabelError(
+            f"{results} is not a folder: give the one that unlabel bench run --out wrote."
+        )
     files = results.glob("*/*/s*/F*.json")
     return sorted(cell for path in files if (cell := cell_of(path)) is not None)
 
 
 def read_facts(results: Path, cell: Cell) -> Facts | None:
-    """What a cell's JSON says, None where the cell is not done."""
+    """Read the JSON file of a cell; None if the cell is not done."""
     path = cell.file(results, ".json")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
@@ -120,29 +122,29 @@ def read_facts(results: Path, cell: Cell) -> Facts | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path) from error
-    if not isinstance(facts, dict) or not _are_sound(facts):
+    if not isinstance(facts, dict) or not _is_valid(facts):
         raise _damaged(path)
-    for suffix, methods in NEED.items():
+    for suffix, methods in FILES_NEEDED.items():
         if methods & set(facts["methods"]) and not cell.file(results, suffix).exists():
             raise _damaged(cell.file(results, suffix))
     return facts
 
 
-def _are_sound(facts: Facts) -> bool:
+def _is_valid(facts: Facts) -> bool:
     if facts.get("protocol") != PROTOCOL:
         return False
     if any(not isinstance(facts.get(name), kind) for name, kind in FACTS.items()):
         return False
-    parts = [of for name in ("config", "seconds", "full_precision") for of in facts[name].values()]
+    values, seconds = facts["full_precision"].values(), facts["seconds"].values()
     return (
-        all(isinstance(of, dict) for of in parts)
-        and all(isinstance(of.get("A_R"), int | float) for of in facts["full_precision"].values())
+        all(isinstance(part, dict) for part in (*facts["config"].values(), *seconds, *values))
+        and all(isinstance(value.get("A_R"), int | float) for value in values)
         and all(isinstance(facts["rows"].get(name), int) for name in ("test", "judged"))
-        and all(isinstance(of, str) for of in facts["methods"])
+        and all(isinstance(method, str) for method in facts["methods"])
         and {*facts["methods"]} <= facts["made"].keys()
-        and all(_says_how(of) for of in facts["made"].values())
+        and all(_says_how(made) for made in facts["made"].values())
         and {*facts["methods"], *facts["seconds"]} <= {"base", *METHODS}
-        and all(_are_numbers(of) for of in facts["seconds"].values())
+        and all(isinstance(second, int | float) for part in seconds for second in part.values())
     )
 
 
@@ -154,18 +156,14 @@ def _says_how(made: Any) -> bool:
     )
 
 
-def _are_numbers(figures: Facts) -> bool:
-    return all(isinstance(of, int | float) for of in figures.values())
-
-
 def read_result(results: Path, cell: Cell) -> Result | None:
-    """Read all that a cell holds, None where the cell is not done."""
+    """Read all files of a cell; None if the cell is not done."""
     facts = read_facts(results, cell)
     if facts is None:
         return None
     path, fitted = cell.file(results, ".npz"), cell.file(results, ".safetensors")
     arrays = _read_arrays(path) if path.exists() else {}
-    for method in NEED[".npz"] & set(facts["methods"]):
+    for method in FILES_NEEDED[".npz"] & set(facts["methods"]):
         if not any(name.startswith(method) for name in arrays):
             raise _damaged(path)
     try:
@@ -175,7 +173,7 @@ def read_result(results: Path, cell: Cell) -> Result | None:
 
 
 def _write_arrays(path: Path, arrays: dict[str, Array]) -> None:
-    """Write an npz that `numpy.load` reads, LZMA-compressed, the same bytes every time."""
+    """Write an LZMA-compressed npz that `numpy.load` reads, with the same bytes every time."""
     with (
         whole_file(path, overwrite=True) as part,
         zipfile.ZipFile(part, "w", zipfile.ZIP_LZMA) as members,
@@ -196,7 +194,7 @@ def _read_arrays(path: Path) -> dict[str, Array]:
 
 
 def _damaged(path: Path) -> UnlabelError:
-    # What was made from a base model goes with it.
+    # Everything that was made from a base model is deleted with it.
     whole = path.parent if path.stem == BASE else path.with_suffix(".*")
-    state = "is damaged" if path.exists() else "is gone"
-    return UnlabelError(f"{path} {state}: delete {whole} and run unlabel bench run again.")
+    state = "damaged" if path.exists() else "missing"
+    return UnlabelError(f"{path} is {state}: delete {whole} and run unlabel bench run again.")

@@ -1,6 +1,6 @@
-"""What is to be known of results that no cell can say of itself, such as how its images were kept.
+"""Notes on results that the cells do not contain, such as how their images were stored.
 
-A file ``notes.json`` in the folder of a set, or of one network, has sentences for above their
+A file ``notes.json`` in the folder of a set or of one network has sentences to print above their
 tables, each under the name of its table or under "every": ``{"every": "...", "time": "..."}``.
 """
 
@@ -18,7 +18,7 @@ Notes = dict[str, list[str]]
 
 
 def read_notes(results: Path, set: str, architecture: str) -> Notes:
-    """The sentences for each table of a network, those of its set first."""
+    """Read the sentences for each table of a network, those of its set first."""
     notes: Notes = {table: [] for table in TABLES}
     for folder in (results / set, results / set / architecture):
         for table, sentence in _read(folder / "notes.json").items():
@@ -33,16 +33,16 @@ def _read(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise _wrong(path) from error
+        raise _not_notes(path) from error
     if not isinstance(found, dict) or not found.keys() <= {EVERY, *TABLES}:
-        raise _wrong(path)
+        raise _not_notes(path)
     if not all(isinstance(sentence, str) for sentence in found.values()):
-        raise _wrong(path)
+        raise _not_notes(path)
     return found
 
 
-def _wrong(path: Path) -> UnlabelError:
+def _not_notes(path: Path) -> UnlabelError:
     return UnlabelError(
-        f"{path} does not hold notes: write JSON, with one sentence each under "
-        f"{', '.join((EVERY, *TABLES[:-1]))} or {TABLES[-1]}."
+        f"{path} does not hold notes: write JSON with one text per key, the keys being any of "
+        f"{', '.join((EVERY, *TABLES))}."
     )

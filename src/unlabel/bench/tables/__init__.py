@@ -1,1 +1,1 @@
-"""The paper's tables beside ours, from stored outputs to Markdown, CSV and a page."""
+"""The paper's tables beside ours: from stored outputs to Markdown, CSV and HTML."""

@@ -1,4 +1,4 @@
-"""What our set-up has different from the paper's, in sentences for above a table."""
+"""Captions above the tables: how our setup differs from the paper's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METHODS = {
     "nhle_cwm": "NHLE-CWM (reconstruction)",
 }
 
-# How the paper trains: from where, and for how many epochs.
+# The paper's training: its starting point and the number of epochs.
 PAPER_TRAINING = {
     "cifar10": ("scratch", 40),
     "cifar100": ("ImageNet-1K", 5),
@@ -43,7 +43,7 @@ STARTS = {"scratch": "trained from scratch", "ImageNet-1K": "fine-tuned from Ima
 
 
 def network(set: str, architecture: str) -> str:
-    """The title of a network on a set.
+    """Return the title of a network on a set.
 
     Examples
     --------
@@ -54,38 +54,42 @@ def network(set: str, architecture: str) -> str:
 
 
 def differences(set: str, cells: dict[Cell, Facts]) -> list[str]:
-    """What differs from the paper for one network, given what its cells say of themselves."""
+    """Describe how one network differs from the paper, given the facts of its cells."""
     return [*_training(set, next(iter(cells.values()))), _rows(cells), _seeds(cells)]
 
 
 def about_seconds(set: str, cells: Iterable[Facts]) -> list[str]:
-    """Where the seconds come from."""
+    """Describe how the seconds were measured."""
     ours = sorted({made["hardware"] for facts in cells for made in facts["made"].values()})
     notes = [
-        f"Ours on {' and '.join(ours)}, the paper's on two NVIDIA A100.",
-        "Seconds of methods that work on outputs do not include computing those outputs. Linear "
-        "filtration's filter is all four variants.",
+        f"We ran on {' and '.join(ours)}, the paper on two NVIDIA A100.",
+        "The seconds of methods that work on outputs do not include computing the outputs. Linear "
+        "filtration's filter stands for all four variants.",
     ]
     if set == "cifar10":
-        notes.append("Some of the paper's totals of F4 are not what their parts add up to.")
+        notes.append("Some of the paper's totals for F4 are not the sums of their parts.")
     return notes
 
 
 def condition(cells: Iterable[Facts]) -> list[str]:
-    """How far linear filtration's matrix of mean logits is from singular.
+    """State the condition number of linear filtration's matrix of mean logits.
 
     Examples
     --------
     >>> condition([{"condition": 4604.6}, {}])
     ["The condition number of linear filtration's matrix is 4,605."]
     """
-    found = sorted({round(of["condition"]) for of in cells if "condition" in of})
-    numbers = " and ".join(f"{number:,}" for number in found)
-    return [f"The condition number of linear filtration's matrix is {numbers}."] if found else []
+    found = sorted({round(facts["condition"]) for facts in cells if "condition" in facts})
+    if not found:
+        return []
+    subject = "condition number of linear filtration's matrix is"
+    if len(found) > 1:
+        subject = "condition numbers of linear filtration's matrices are"
+    return [f"The {subject} {' and '.join(f'{condition:,}' for condition in found)}."]
 
 
 def failures(cells: dict[Cell, Facts]) -> list[str]:
-    """What did not work, as the cells say."""
+    """List the methods that failed and why."""
     return [
         f"{cell}, {METHODS.get(method, method)}: {why}"
         for cell, facts in sorted(cells.items())
@@ -97,17 +101,14 @@ def _training(set: str, facts: Facts) -> list[str]:
     recipe = facts["config"].get("training")
     paper = PAPER_TRAINING.get(set)
     if not paper:
-        return ["The paper has no such set: scikit-learn's digits, to try the benchmark on."]
+        return [
+            "This set, scikit-learn's digits, is not in the paper: it is for trying the benchmark."
+        ]
     if not recipe:
         return []
     side = f" at {recipe['side']} pixels" if recipe.get("side") else ""
-    ours, theirs = (
-        f"{STARTS[start]}{at} for {epochs} epochs"
-        for start, at, epochs in (
-            (recipe["start"], side, recipe["epochs"]),
-            (paper[0], "", paper[1]),
-        )
-    )
+    ours = f"{STARTS[recipe['start']]}{side} for {recipe['epochs']} epochs"
+    theirs = f"{STARTS[paper[0]]} for {paper[1]} epochs"
     if ours == theirs:
         return [f"Both are {ours}."]
     return [f"Ours is {ours}, the paper's {theirs}."]
@@ -118,26 +119,24 @@ def _rows(cells: dict[Cell, Facts]) -> str:
     rows = facts["rows"]
     if rows["judged"] == rows["test"]:
         return f"Judged on all {rows['test']:,} test images."
-    a_label = rows["judged"] // facts["classes"]
-    fewest = min(len(cell.removed) for cell in cells if cell.forget != BASE) * a_label
+    per_label = rows["judged"] // facts["classes"]
+    fewest = min(len(cell.removed) for cell in cells if cell.forget != BASE) * per_label
     return (
-        f"Judged on {rows['judged']:,} of {rows['test']:,} test images, the first {a_label} of "
-        "each label: coverage, a worst case over a label's inputs, is lower than over all of them, "
-        f"A_R has a standard error of up to {score(_standard_error(cells, a_label))}, and figures "
-        f"of removed labels rest on as few as {fewest} images."
+        f"Judged on {rows['judged']:,} of {rows['test']:,} test images, the first {per_label} per "
+        "label: coverage, a worst case over a label's inputs, is lower than over all of them, "
+        f"A_R has a standard error of up to {score(_standard_error(cells, per_label))}, and values "
+        f"on retired labels rest on as few as {fewest} images."
     )
 
 
-def _standard_error(cells: dict[Cell, Facts], a_label: int) -> float:
-    """The largest of the A_R that were found, on as many rows as are judged."""
-    return max(
-        (
-            math.sqrt(of["A_R"] * (1 - of["A_R"]) / (a_label * (facts["classes"] - len(c.removed))))
-            for c, facts in cells.items()
-            for of in facts["full_precision"].values()
-        ),
-        default=0.0,
-    )
+def _standard_error(cells: dict[Cell, Facts], per_label: int) -> float:
+    """Return the largest standard error of A_R on the judged rows."""
+    errors = [0.0]
+    for cell, facts in cells.items():
+        rows = per_label * (facts["classes"] - len(cell.removed))
+        accuracies = [values["A_R"] for values in facts["full_precision"].values()]
+        errors += [math.sqrt(share * (1 - share) / rows) for share in accuracies]
+    return max(errors)
 
 
 def _seeds(cells: dict[Cell, Facts]) -> str:
@@ -147,8 +146,8 @@ def _seeds(cells: dict[Cell, Facts]) -> str:
     retrained = Counter(cell.forget for cell, facts in tasks if "retrain" in facts["methods"])
     forget = {cell.forget for cell, _ in tasks}
     return (
-        f"Seeds: {_range(base[of] for of in forget)} of the base model and the methods, "
-        f"{_range(retrained[of] for of in forget)} of retraining."
+        f"Seeds: {_range(base[name] for name in forget)} for the base model and the methods, "
+        f"{_range(retrained[name] for name in forget)} for retraining."
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables as data: sections, tables and rows, from which Markdown and HTML are written."""
+"""The tables as data: sections, tables and rows, to be written as Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from unlabel import metrics
 from unlabel.bench.grid import BASE
 from unlabel.bench.tables import captions
-from unlabel.bench.tables.aggregate import FLOOR, NEXT_TO_GRID, SAME_AS_MASK, Gathered, Spread
+from unlabel.bench.tables.aggregate import FLOOR, GRID_TOLERANCE, SAME_AS_MASK, Gathered, Spread
 from unlabel.bench.tables.published import COMPONENTS as PAPER_COMPONENTS
-from unlabel.bench.tables.published import FORGET, Key, paper_figures
+from unlabel.bench.tables.published import FORGET, Key, paper_values
 from unlabel.report.comparison import from_chance, high, low
 from unlabel.report.formatting import NOTHING, percent, ratio, score
 
-# As a method goes through them, the total last.
+# In the order of the work, the total last.
 COMPONENTS = (*(c for c in dict.fromkeys(PAPER_COMPONENTS.values()) if c != "total"),)
 COMPONENTS += ("filter", "head", "total")
-# Seeds differ by more. It is half of a unit in the third decimal.
-ALIKE = 0.0005
-REMAIN, GONE = "inputs of labels that remain", "inputs of removed labels"
+# Values this close to the best count as equal to it: seeds differ by more.
+BEST_MARGIN = 0.0005
 
 
 class Metric(NamedTuple):
-    """A row of figures: its name, how it is written, and what is better."""
+    """A metric: its name, its heading, and how its values are ranked and written."""
 
     name: str
     text: str
@@ -36,7 +36,7 @@ class Metric(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One figure: ours, how far seeds lie from the mean, the paper's."""
+    """One cell: our value, its spread over seeds, and the paper's value."""
 
     ours: str
     spread: str
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A figure of one method over the forget sets."""
+    """The values of one method over the forget sets."""
 
     name: str
     component: str
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of one network, and what is to be known of it."""
+    """The table of one network, with the notes above it."""
 
     set: str
     architecture: str
@@ -74,7 +74,7 @@ class Section:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds with three digits, down to a tenth of a millisecond.
+    """Write seconds with three digits, down to a tenth of a millisecond.
 
     Examples
     --------
@@ -97,13 +97,27 @@ class _Kind(NamedTuple):
     metrics: tuple[Metric, ...]
 
 
+def _on_both_inputs(
+    name: str,
+    text: str,
+    on_retired: Callable[[float], float] = low,
+    write: Callable[[float | None], str] = score,
+) -> tuple[Metric, Metric]:
+    """Make the two metrics of a divergence; on inputs of retained labels, lower is better."""
+    arrow = "↓" if on_retired is low else "↑"
+    return (
+        Metric(f"{name}_R", f"{text} ↓, inputs of retained labels", low, write),
+        Metric(f"{name}_F", f"{text} {arrow}, inputs of retired labels", on_retired, write),
+    )
+
+
 KINDS = (
     _Kind(
         "accuracy",
         "Accuracy",
-        "The share of a label's inputs predicted as that label: A_R is the mean over labels that "
-        "remain, A_F over removed ones. A_F is 0 by construction where the output has no removed "
-        "entries.",
+        "The share of a label's inputs that are predicted as that label: A_R is the mean over "
+        "retained labels, A_F over retired ones. A_F is 0 by construction if the output has no "
+        "retired entries.",
         (
             Metric("A_R", "A_R ↑", high, retrained_competes=True),
             Metric("A_F", "A_F ↓", low, retrained_competes=True),
@@ -114,8 +128,8 @@ KINDS = (
         "Coverage",
         "The worst rank of the true label among a label's inputs, counted from 0, divided by the "
         "number of outputs; mean over labels. Infinite for labels that are no longer in the "
-        "output. Ties, the share of inputs of labels that remain where another entry equals that "
-        "of the true label, flatter it; logits are stored as multiples of 1/64, which makes some.",
+        "output. Ties, the share of inputs of retained labels where another entry equals that of "
+        "the true label, flatter it; storing logits as multiples of 1/64 causes some.",
         (
             Metric("Cov_R", "Cov_R ↓", low, _score, retrained_competes=True),
             Metric("Cov_F", "Cov_F ↑", high, _score, retrained_competes=True),
@@ -125,38 +139,30 @@ KINDS = (
     _Kind(
         "kl_retrained",
         "KL to the retrained model",
-        "KL(method ‖ retrained model), in nats, the mean over inputs. Outputs that keep the "
-        "removed entries are compared on the others, divided by their sum. The seed floor is the "
-        "same of a second model, retrained with another seed. The paper has no floor.",
-        (
-            Metric("KL_retrained_R", f"KL ↓, {REMAIN}", low),
-            Metric("KL_retrained_F", f"KL ↓, {GONE}", low),
-        ),
+        "KL(method ‖ retrained model), in nats, mean over inputs. Outputs that keep the retired "
+        "entries are compared on the retained ones, divided by their sum. The seed floor is the KL "
+        "of a second model, retrained with another seed. The paper has no floor.",
+        _on_both_inputs("KL_retrained", "KL"),
     ),
     _Kind(
         "kl_base",
         "KL to the base model",
-        "KL(method ‖ base model), in nats, the mean over inputs. Removed entries of the method "
-        "count as 0, and the others are divided by their sum. The arrows are the paper's: little "
-        "is to change on labels that remain, much on removed ones.",
-        (
-            Metric("KL_base_R", f"KL ↓, {REMAIN}", low),
-            Metric("KL_base_F", f"KL ↑, {GONE}", high),
-        ),
+        "KL(method ‖ base model), in nats, mean over inputs. Retired entries of the method count "
+        "as 0, and the others are divided by their sum. The arrows are the paper's: outputs should "
+        "change little on retained labels and much on retired ones.",
+        _on_both_inputs("KL_base", "KL", on_retired=high),
     ),
     _Kind(
         "beside",
-        "Beside the paper's metrics",
+        "Metrics that the paper does not have",
         "Jensen-Shannon divergence from the retrained model, in nats, from 0 to .6931, and the "
-        "same divided by its seed floor: 1 is as close as retraining is to itself. Log-loss and "
-        "expected calibration error (15 bins) on inputs of labels that remain. Attack AUC: how "
-        "well a logistic regression on the outputs tells inputs of removed labels from others, "
-        ".5 being not at all; read it against the retrained model's.",
+        "same divided by its seed floor: 1 is as close as two retrainings are to each other. "
+        "Log-loss and expected calibration error (15 bins) on inputs of retained labels. Attack "
+        "AUC: how well a logistic regression on the outputs tells inputs of retired labels from "
+        "others, .5 being not at all; compare it with the retrained model's.",
         (
-            Metric("JS_retrained_R", f"JS ↓, {REMAIN}", low),
-            Metric("JS_retrained_F", f"JS ↓, {GONE}", low),
-            Metric("JS_over_floor_R", f"JS over floor ↓, {REMAIN}", low, ratio),
-            Metric("JS_over_floor_F", f"JS over floor ↓, {GONE}", low, ratio),
+            *_on_both_inputs("JS_retrained", "JS"),
+            *_on_both_inputs("JS_over_floor", "JS over floor", write=ratio),
             Metric("log_loss", "Log-loss ↓", low, retrained_competes=True),
             Metric("ECE", "Calibration error ↓", low, retrained_competes=True),
             Metric("attack_auc", "Attack AUC, nearest .5", from_chance),
@@ -165,49 +171,59 @@ KINDS = (
     _Kind(
         "time",
         "Processing time",
-        "Seconds of wall clock by component, the device synchronised. Only totals compete.",
+        "Wall-clock seconds per component, with the device synchronised. Only totals compete.",
         (Metric("seconds", "Seconds ↓", low, seconds, retrained_competes=True),),
     ),
 )
 
 
+def legend(gathered: Gathered) -> str:
+    """Explain how to read the tables in Markdown."""
+    return (
+        "Our value, ± half the range if there are several seeds, and the paper's in parentheses. "
+        "F1 to F4 are the sets of retired labels. Our best value is bold, as are those within "
+        f"{score(BEST_MARGIN)} of it, unless all are; the base model and the seed floor do not "
+        f"compete, nor does the retrained model in distances and attacks. {precision(gathered)}"
+    )
+
+
 def precision(gathered: Gathered) -> str:
-    """What stands inside a logarithm, and what storing logits did."""
+    """Describe the smallest probability in logarithms and the effect of storing logits."""
     note = (
-        f"Logarithms are natural; inside them probabilities count as at least {metrics.EPSILON:g}."
+        f"Logarithms are natural, and probabilities in them count as at least {metrics.EPSILON:g}."
     )
     if gathered.rounding:
         most = [f"{name} by {score(gathered.rounding[name])}" for name in sorted(gathered.rounding)]
         note += (
-            " Where all test images are judged, rounding the logits to be stored moved "
-            f"{', '.join(most)} at the most; Cov_R, a worst case, can hang on one image."
+            " Where all test images are judged, rounding the logits for storage changed "
+            f"{', '.join(most)} at most; Cov_R, a worst case, can depend on a single image."
         )
     if any(key.method.endswith(SAME_AS_MASK) for key in gathered.spreads):
         note += (
-            " Linear filtration's naive and normalization variants are mask but for last digits; "
-            f"their logits that lie within {NEXT_TO_GRID:g} of the stored logits' grid are put on "
-            "it, so that they have mask's ties."
+            " Linear filtration's naive and normalization variants are mask except for the last "
+            f"digits; their logits within {GRID_TOLERANCE:g} of the grid of stored logits are put "
+            "on it, so that they have the same ties as mask."
         )
     return note
 
 
-def sections(gathered: Gathered) -> list[Section]:
-    """Lay out every table of what was gathered."""
+def build_sections(gathered: Gathered) -> list[Section]:
+    """Lay out all tables, leaving out empty ones."""
     tasks = (cell for cell in gathered.facts if cell.forget != BASE)
-    networks = dict.fromkeys((cell.set, cell.architecture) for cell in tasks)
-    titles = [(name, of) for name in captions.SETS for of in captions.ARCHITECTURES]
-    in_order = sorted(networks, key=lambda of: titles.index(of) if of in titles else len(titles))
+    networks = {(cell.set, cell.architecture) for cell in tasks}
+    order = {pair: i for i, pair in enumerate(product(captions.SETS, captions.ARCHITECTURES))}
+    in_order = sorted(networks, key=lambda network: (order.get(network, len(order)), network))
     result = []
     for kind in KINDS:
-        tables = [_table(gathered, kind, *of) for of in in_order]
+        tables = [_table(gathered, kind, *network) for network in in_order]
         result.append(Section(kind.name, kind.title, kind.about, [t for t in tables if t.groups]))
     return [section for section in result if section.tables]
 
 
 def _table(gathered: Gathered, kind: _Kind, set: str, architecture: str) -> Table:
     facts = {
-        cell: of
-        for cell, of in gathered.facts.items()
+        cell: cell_facts
+        for cell, cell_facts in gathered.facts.items()
         if (cell.set, cell.architecture) == (set, architecture)
     }
     notes = gathered.notes[set, architecture][kind.name] + captions.differences(set, facts)
@@ -224,26 +240,19 @@ def _table(gathered: Gathered, kind: _Kind, set: str, architecture: str) -> Tabl
 
 
 def _rows(gathered: Gathered, metric: Metric, set: str, architecture: str) -> list[Row]:
-    """Rows of the methods that we, or the paper, have this figure of; none without ours."""
-    ours, paper = gathered.spreads, paper_figures()
+    """Make a row per method and component with a value, ours or the paper's; none without ours."""
+    ours, paper = gathered.spreads, paper_values()
 
-    def of_metric(key: Key) -> bool:
+    def belongs(key: Key) -> bool:
         return (key.set, key.architecture, key.metric) == (set, architecture, metric.name)
 
-    if not any(map(of_metric, ours)):
+    if not any(map(belongs, ours)):
         return []
-    there = dict.fromkeys(
-        (key.method, key.component) for of in (ours, paper) for key in of if of_metric(key)
-    )
     order = list(captions.METHODS)
-    components: dict[str, list[str]] = {}
-    for method, component in sorted(there, key=lambda pair: order.index(pair[0])):
-        components.setdefault(method, []).append(component)
-    lines = [
-        (method, component)
-        for method, of in components.items()
-        for component in sorted(of, key=COMPONENTS.index)
-    ]
+    lines = sorted(
+        {(key.method, key.component) for key in (*ours, *paper) if belongs(key)},
+        key=lambda line: (order.index(line[0]), COMPONENTS.index(line[1])),
+    )
     columns = []
     for forget in FORGET:
         keys = [Key(set, architecture, m, c, metric.name, forget) for m, c in lines]
@@ -255,22 +264,22 @@ def _rows(gathered: Gathered, metric: Metric, set: str, architecture: str) -> li
     ]
 
 
-def _best(metric: Metric, figures: list[tuple[Key, Spread | None]]) -> set[Key]:
-    """Those with the best mean, or within `ALIKE` of it; none where all are.
+def _best(metric: Metric, spreads: list[tuple[Key, Spread | None]]) -> set[Key]:
+    """Find the keys whose mean is within `BEST_MARGIN` of the best; none if that is all of them.
 
     The base model does not compete, as it still has the labels, nor does the floor, nor a
-    retrained model in distances or as the measure of an attack.
+    retrained model in distances and attacks, which are measured against it.
     """
     if metric.badness is None:
         return set()
-    out = {"base", FLOOR} | (set() if metric.retrained_competes else {"retrain"})
+    excluded = {"base", FLOOR} | (set() if metric.retrained_competes else {"retrain"})
     badness = {
         key: metric.badness(spread.mean)
-        for key, spread in figures
-        if spread is not None and key.method not in out and key.component in ("", "total")
+        for key, spread in spreads
+        if spread is not None and key.method not in excluded and key.component in ("", "total")
     }
     least = min(badness.values(), default=0.0)
-    best = {key for key, value in badness.items() if value == least or value < least + ALIKE}
+    best = {key for key, value in badness.items() if value == least or value < least + BEST_MARGIN}
     return best if len(best) < len(badness) else set()
 
 
@@ -284,7 +293,7 @@ def _entry(metric: Metric, ours: Spread | None, paper: str | None, best: bool) -
 
 
 def _as_ours(printed: str) -> str:
-    """A figure of the paper as ours are written, without the zero before the point."""
+    """Rewrite a value of the paper in our style, without the zero before the point."""
     if printed == "0.0":
         return "0"
     return "∞" if printed == "inf" else re.sub(r"^(<?)0\.", r"\1.", printed)

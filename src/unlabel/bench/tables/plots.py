@@ -1,24 +1,25 @@
-"""The plots of the page as places on axes: a panel a forget set, a line a method."""
+"""The plots of the page as positions on axes: one panel per forget set, one line per method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 from typing import NamedTuple
 
 from unlabel.bench.grid import FORGET_SETS
 from unlabel.bench.tables import captions
 from unlabel.bench.tables.aggregate import FLOOR, Spread
-from unlabel.bench.tables.published import FORGET, Key, paper_figures
+from unlabel.bench.tables.published import FORGET, Key, paper_values
 from unlabel.report.axis import Tick, axis, place
 from unlabel.report.formatting import ratio, score
 
 MARKS = {"base": "base", "retrain": "goal", "osr": "osr", "mask": "mask"}
-# These give what mask gives.
+# These equal mask.
 NOT_PLOTTED = ("linear_filtration_naive", "linear_filtration_normalization")
 
 
 class Spot(NamedTuple):
-    """A method's figure, filled, with its range over seeds, and another figure, hollow."""
+    """A method's value (filled) with its range over seeds, and another value (hollow)."""
 
     name: str
     mark: str
@@ -31,7 +32,7 @@ class Spot(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One forget set; the line is where the seed floor is."""
+    """The plot of one forget set; the line marks the seed floor."""
 
     forget: str
     labels: int
@@ -41,7 +42,7 @@ class Panel(NamedTuple):
 
 
 class Plots(NamedTuple):
-    """The plots of one network; without a second retraining there are no divergences."""
+    """The plots of one network; divergences need a second retraining."""
 
     title: str
     accuracy: list[Panel]
@@ -53,35 +54,29 @@ Pair = tuple[str, Spread, float | None]
 
 
 def plots(spreads: Spreads, set: str, architecture: str) -> Plots:
-    """A_R beside the paper's, and JS over its floor, of one network."""
+    """Lay out the plots of one network: A_R beside the paper's, and JS over its floor."""
     methods = [name for name in captions.METHODS if name not in (*NOT_PLOTTED, FLOOR)]
-    paper = paper_figures()
+    paper = paper_values()
 
     def pairs(metric: str, other: Callable[[Key], float | None]) -> dict[str, list[Pair]]:
-        keys = [
-            Key(set, architecture, method, "", metric, forget)
-            for forget in FORGET
-            for method in methods
-        ]
-        there = [key for key in keys if key in spreads]
-        return {
-            forget: [
-                (key.method, spreads[key], other(key)) for key in there if key.forget == forget
-            ]
-            for forget in FORGET
-        }
+        found: dict[str, list[Pair]] = {forget: [] for forget in FORGET}
+        for forget, method in product(FORGET, methods):
+            key = Key(set, architecture, method, "", metric, forget)
+            if key in spreads:
+                found[forget].append((method, spreads[key], other(key)))
+        return found
 
     def printed(key: Key) -> float | None:
         return float(paper[key]) if key in paper else None
 
-    def on_removed(key: Key) -> float | None:
-        of_removed = spreads.get(key._replace(metric="JS_over_floor_F"))
-        return None if of_removed is None else of_removed.mean
+    def on_retired(key: Key) -> float | None:
+        spread = spreads.get(key._replace(metric="JS_over_floor_F"))
+        return None if spread is None else spread.mean
 
     return Plots(
         captions.network(set, architecture),
         _panels(set, pairs("A_R", printed), score, floor=False),
-        _panels(set, pairs("JS_over_floor_R", on_removed), ratio, floor=True),
+        _panels(set, pairs("JS_over_floor_R", on_retired), ratio, floor=True),
     )
 
 
@@ -92,13 +87,13 @@ def _panels(
     *,
     floor: bool,
 ) -> list[Panel]:
-    """Panels on one axis where there is a floor, else on an axis each.
+    """Lay out panels: with a floor on a shared axis, otherwise each on its own.
 
-    Accuracies lie close together, and the axis of one panel would hide what another shows.
+    Accuracies lie close together: on a shared axis their differences could not be seen.
     """
-    together = axis(0.0, max(_values(forget_sets.values()), default=1.0))
+    shared = axis(0.0, max(_values(forget_sets.values()), default=1.0))
     axes = {
-        forget: together if floor else axis(min(values), max(values))
+        forget: shared if floor else axis(min(values), max(values))
         for forget, pairs in forget_sets.items()
         if (values := _values([pairs]))
     }

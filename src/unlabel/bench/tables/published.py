@@ -1,4 +1,4 @@
-"""The figures of the OSR paper's tables, under the names that the benchmark uses."""
+"""The values of the OSR paper's tables, under the names that the benchmark uses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FORGET = ("F1", "F2", "F3", "F4")
 
 
 class Key(NamedTuple):
-    """What a figure is of."""
+    """The identity of a value."""
 
     set: str
     architecture: str
@@ -46,14 +46,14 @@ class Key(NamedTuple):
 
 
 @cache
-def paper_figures() -> dict[Key, str]:
-    """Every figure of the paper's tables, as printed there; one is ``<0.0001``.
+def paper_values() -> dict[Key, str]:
+    """Read all values of the paper's tables, as printed there; one is ``<0.0001``.
 
     `inf` is the coverage of labels that are no longer in the output.
 
     Examples
     --------
-    >>> paper_figures()[Key("cifar10", "resnet18", "osr", "", "A_R", "F1")]
+    >>> paper_values()[Key("cifar10", "resnet18", "osr", "", "A_R", "F1")]
     '0.9352'
     """
     text = (files("unlabel.bench.tables") / "paper-tables.csv").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The paper's tables beside ours, as Markdown, as one tidy CSV and as a page."""
+"""Writes the paper's tables beside ours as Markdown, CSV and HTML."""
 
 from __future__ import annotations
 
@@ -12,44 +12,24 @@ from unlabel.bench.progress import Bar
 from unlabel.bench.tables import captions
 from unlabel.bench.tables.aggregate import Gathered, gather
 from unlabel.bench.tables.html import render
-from unlabel.bench.tables.layout import ALIKE, KINDS, Entry, Section, Table, precision, sections
-from unlabel.bench.tables.published import paper_figures
-from unlabel.report.formatting import score
+from unlabel.bench.tables.layout import KINDS, Entry, Section, Table, build_sections, legend
+from unlabel.bench.tables.published import Key, paper_values
 
-COLUMNS = (
-    "table",
-    "set",
-    "architecture",
-    "method",
-    "component",
-    "metric",
-    "forget",
-    "ours_mean",
-    "ours_low",
-    "ours_high",
-    "seeds",
-    "paper",
-)
-LEGEND = (
-    "Ours, ± half the range over seeds where there are several, and the paper's in parentheses. "
-    "F1 to F4 are the sets of removed labels. The best of ours is bold, with those within "
-    f"{score(ALIKE)} of it, and none where all are; the base model and the seed floor do not "
-    "compete, nor does the retrained model in distances and attacks."
-)
+COLUMNS = ("table", *Key._fields, "ours_mean", "ours_low", "ours_high", "seeds", "paper")
 
 
 def write_tables(results: Path, out: Path) -> str:
-    """Write ``tables.md``, ``tables.csv`` and ``tables.html``, and give the Markdown.
+    """Write ``tables.md``, ``tables.csv`` and ``tables.html``, and return the Markdown.
 
     Parameters
     ----------
     results : path
-        What ``unlabel bench run --out`` wrote. Cells that are not there yet are left blank.
+        The folder that ``unlabel bench run --out`` wrote. Missing cells are left blank.
     out : path
         The folder to write to.
     """
     bar = Bar(1.0)
-    with bar.step("Computing figures", 1.0) as progress:
+    with bar.step("Computing values", 1.0) as progress:
         gathered = gather(results, progress)
     bar.clear()
     texts = {
@@ -68,17 +48,17 @@ def write_tables(results: Path, out: Path) -> str:
 
 
 def markdown(gathered: Gathered) -> str:
-    """Every table, with what differs from the paper above each."""
-    lines = ["# The paper's tables and ours", "", f"{LEGEND} {precision(gathered)}"]
+    """Write all tables as Markdown, each with its differences from the paper above it."""
+    lines = ["# The paper's tables and ours", "", legend(gathered)]
     if failed := captions.failures(gathered.facts):
-        lines += ["", "What failed:", "", *(f"- {note}" for note in failed)]
-    for section in sections(gathered):
+        lines += ["", "Failed methods:", "", *(f"- {note}" for note in failed)]
+    for section in build_sections(gathered):
         lines += ["", *section_lines(section, heading="##")]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def section_lines(section: Section, *, heading: str) -> Iterator[str]:
-    """One table of the paper, network by network."""
+    """Write one table of the paper as Markdown, network by network."""
     yield f"{heading} {section.title}"
     yield ""
     yield section.about
@@ -92,7 +72,7 @@ def section_lines(section: Section, *, heading: str) -> Iterator[str]:
 
 
 def table_lines(table: Table) -> Iterator[str]:
-    """A Markdown table."""
+    """Write a table as Markdown."""
     yield "| | | F1 | F2 | F3 | F4 |"
     yield "|---|---|---|---|---|---|"
     for group, rows in table.groups.items():
@@ -103,9 +83,9 @@ def table_lines(table: Table) -> Iterator[str]:
 
 
 def tidy(gathered: Gathered) -> str:
-    """Every figure of ours, one a line, with the paper's beside it."""
+    """Write our values as CSV, one per line, with the paper's beside them."""
     table_of = {metric.name: kind.name for kind in KINDS for metric in kind.metrics}
-    paper = paper_figures()
+    paper = paper_values()
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(COLUMNS)

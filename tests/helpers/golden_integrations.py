@@ -1,4 +1,4 @@
-"""The golden file that every face of the filter must reproduce, and the filters of it."""
+"""The golden file that every integration must reproduce, and its filters."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 from unlabel.fitting import fit_filter
 
-with np.load(Path(__file__).parents[1] / "golden" / "faces.npz") as _file:
+with np.load(Path(__file__).parents[1] / "golden" / "integrations.npz") as _file:
     GOLDEN = {name: _file[name] for name in _file.files}
 
 METHODS = ("osr", "calibrated", "mask")
@@ -19,7 +19,7 @@ REMOVED = [CLASSES[column] for column in GOLDEN["removed"]]
 
 
 def golden_filter(method, input):
-    """The filter that the golden results were computed for, independently."""
+    """Fit the filter of the golden results, which were computed independently."""
     labels = GOLDEN["classes"][GOLDEN["reference_labels"]]
     fitted = fit_filter(
         GOLDEN["reference"],
@@ -33,5 +33,5 @@ def golden_filter(method, input):
 
 
 def golden_case(method, input, dtype):
-    """Rows to be filtered, and what must come out."""
+    """Return rows, and their expected results."""
     return GOLDEN[input].astype(dtype), GOLDEN[f"{method}_{input}_{dtype}"]

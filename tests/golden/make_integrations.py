@@ -1,8 +1,8 @@
-"""Make ``faces.npz``, which every face of the filter must reproduce.
+"""Make ``integrations.npz``, which every integration must reproduce.
 
-All of it comes from ``tests/plain.py`` and real rows; the code under test has no part in it.
+It comes from ``tests/helpers/plain.py`` and real rows alone, never from the code under test.
 
-    python tests/golden/make_faces.py
+    python tests/golden/make_integrations.py
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER.parent))
+sys.path.insert(0, str(FOLDER.parent / "helpers"))
 
 import plain  # noqa: E402
 
@@ -71,14 +71,14 @@ def main():
     for kind, values in rows.items():
         content[kind] = values
         for dtype in ("float16", "float32", "float64"):
-            # What the face is given: the rows as they are in its own type.
+            # The rows that the integration is given, in its own type.
             given = values.astype(dtype).astype(float)
             given = softmax(given) if kind == "logits" else given / given.sum(axis=1, keepdims=True)
             osr = plain.apply(given, steps)
             content[f"osr_{kind}_{dtype}"] = osr
             content[f"calibrated_{kind}_{dtype}"] = tempered(osr, TEMPERATURE)
             content[f"mask_{kind}_{dtype}"] = masked(given)
-    np.savez_compressed(FOLDER / "faces.npz", **content)
+    np.savez_compressed(FOLDER / "integrations.npz", **content)
 
 
 if __name__ == "__main__":
