@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unlabel._method.split import NOTHING, Masses
 from unlabel._typing import Columns, Float64s

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unlabel._method.statistics import label_statistics, projector_row
 from unlabel._method.split import split
+from unlabel._method.statistics import label_statistics, projector_row
 from unlabel._typing import Columns, Float64s, Floats, InputKind
 
 

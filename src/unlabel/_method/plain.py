@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unlabel._method.chain import Recipe, redistribute
-from unlabel._method.split import Masses, row_blocks, split
+from unlabel._method.split import row_blocks, split
 from unlabel._method.temperature import at_temperature
 from unlabel._typing import Float64s, Floats, InputKind
 

@@ -9,7 +9,7 @@ import numpy as np
 from unlabel._method.backend import filter_rows
 from unlabel._method.chain import Recipe, step_numbers
 from unlabel._method.split import NOTHING
-from unlabel._typing import Columns, Float64s, Floats, InputKind
+from unlabel._typing import Float64s, Floats, InputKind
 
 # A reference row this close to a multiple of the mean differs from it by rounding alone.
 ROUNDING = 256 * float(np.finfo(np.float64).eps)

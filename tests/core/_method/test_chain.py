@@ -25,7 +25,7 @@ ORDERS_10 = [
     [1, 2, 3, 4, 5, 6, 7, 8, 9],
 ]
 ORDERS_100 = [[0], [99, 0], list(range(20)), list(range(19, -1, -1))]
-# Zero, next to what counts as nothing, numbers whose products underflow, and numbers near 1's rounding.
+# Zero, next to what counts as nothing, products that underflow, and near 1 in rounding.
 EDGES = (0.0, 1e-280, 1e-160, 1e-16, 1.1e-16, 1e-3, 1.0)
 
 
