@@ -1,4 +1,4 @@
-"""The one place that decides how a recipe is executed: compiled or plain, and in how many threads."""
+"""The one place that decides how a recipe is executed: compiled or plain, in how many threads."""
 
 from __future__ import annotations
 
