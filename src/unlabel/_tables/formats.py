@@ -95,7 +95,9 @@ def _reading(path: Path) -> AbstractContextManager[None]:
 def by_ending(path: Path, formats: dict[str, Any]) -> Any:
     """Look up a file's format by its ending."""
     if path.suffix not in formats:
-        raise UnlabelError(f"{path} has no known ending: name it {', '.join(formats)}.")
+        *others, last = formats
+        known = f"{', '.join(others)} or {last}"
+        raise UnlabelError(f"{path} has no known ending: name it {known}.")
     return formats[path.suffix]
 
 
