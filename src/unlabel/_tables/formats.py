@@ -219,20 +219,18 @@ def _table_of_arrays(
 
 
 def _batch(arrays: dict[str, np.ndarray[Any, Any]]) -> pa.RecordBatch:
-    return pa.record_batch({name: _column(array) for name, array in arrays.items()})
-
-
-def _column(array: np.ndarray[Any, Any]) -> pa.Array:
-    if array.ndim == 2:
-        return list_column(array)
-    return pa.array(array.astype(array.dtype.newbyteorder("="), copy=False))
+    return pa.record_batch(
+        {name: list_column(a) if a.ndim == 2 else _values(a) for name, a in arrays.items()}
+    )
 
 
 def list_column(rows: np.ndarray[Any, Any]) -> pa.FixedSizeListArray:
     """Turn the rows of an array into a list column."""
-    native = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("="))
-    values = pa.array(native.reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(values, rows.shape[1])
+    return pa.FixedSizeListArray.from_arrays(_values(rows.reshape(-1)), rows.shape[1])
+
+
+def _values(array: np.ndarray[Any, Any]) -> pa.Array:
+    return pa.array(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
 
 
 OPENERS: dict[str, Callable[[Path], Table]] = {

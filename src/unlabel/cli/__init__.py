@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import rich.progress
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from unlabel._files.atomic import refuse_existing, require_file, whole_file
 from unlabel._printing import printable
@@ -273,17 +274,10 @@ def _retired_count(fitted: OutputFilter) -> str:
 def progress_bar(task: str) -> Iterator[Progress]:
     """Show on a terminal how far a table has been read."""
     terminal = Console(stderr=True)
-    bar = rich.progress.Progress(
-        rich.progress.TextColumn("{task.description}", markup=False),
-        rich.progress.BarColumn(),
-        rich.progress.TaskProgressColumn(),
-        rich.progress.TimeRemainingColumn(),
-        console=terminal,
-        disable=not terminal.is_terminal,
-        transient=True,
-    )
-    with bar:
-        task_id = bar.add_task(printable(task), total=1.0)
+    with rich.progress.Progress(
+        console=terminal, disable=not terminal.is_terminal, transient=True
+    ) as bar:
+        task_id = bar.add_task(escape(printable(task)), total=1.0)
         yield lambda part: bar.update(task_id, completed=part)
 
 

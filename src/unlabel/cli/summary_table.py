@@ -1,4 +1,4 @@
-"""A summary as a table in the terminal."""
+"""Print a summary as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unlabel.evaluation.summary import Summary
 from unlabel.report.comparison import from_chance, high, low
 from unlabel.validation import listing
 
-# Heading, where the figure is in a summary, and how bad a value of it is.
+# A column's heading, the place of its value in a summary, and how bad a value is.
 COLUMNS: tuple[tuple[str, tuple[str, ...], Callable[[float], float]], ...] = (
     ("accu-\nracy", ("accuracy", "retained"), high),
     ("log-\nloss", ("log_loss",), low),
@@ -29,27 +29,26 @@ MOST_LABELS = 10
 
 
 def show(summary: Summary) -> RenderableType:
-    """Show the figures of a summary, the best of each kind in bold."""
+    """Show the values of a summary, the best of each column in bold."""
     rows = summary["rows"]
     fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
     lead = (
-        f"Removed: {listing(summary['labels']['removed'], MOST_LABELS)}. Judged on "
+        f"Retired: {listing(summary['labels']['removed'], MOST_LABELS)}. Judged on "
         f"{rows['of_retained_labels']:,} rows of retained and {rows['of_removed_labels']:,} of "
-        f"removed labels ({fitted})."
+        f"retired labels ({fitted})."
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
-    columns = [column for column in COLUMNS if _rated(summary, column[1])]
-    for heading, *_ in columns:
-        table.add_column(heading, justify="right", vertical="bottom")
-    for entry in summary["figures"]:
-        cells = []
-        for _, path, badness in columns:
-            rated = _rated(summary, path)
-            best = min(rated.values(), key=badness)
-            is_best = rated.get(entry["output"]) == best
-            cells.append(Text(_short(figure(entry, path)), style="bold" if is_best else ""))
-        table.add_row(Text(entry["output"]), *cells)
+    lines = [[Text(entry["output"])] for entry in summary["figures"]]
+    for heading, path, badness in COLUMNS:
+        if competing := _competing(summary, path):
+            table.add_column(heading, justify="right", vertical="bottom")
+            best = min(competing.values(), key=badness)
+            for entry, line in zip(summary["figures"], lines, strict=True):
+                is_best = competing.get(entry["output"]) == best
+                line.append(Text(_short(figure(entry, path)), style="bold" if is_best else ""))
+    for line in lines:
+        table.add_row(*line)
     notes = map(printable, summary["notes"])
     return Group(Text(lead), table, *map(Text, [*_how_to_read(summary), *notes]))
 
@@ -59,14 +58,14 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
         "Accuracy (A_R), log-loss, calibration error and coverage are of rows of retained labels; "
         "lower is better in all but accuracy."
     )
-    if _rated(summary, ("to_retrained", "kl", "retained")):
-        yield "KL is to the retrained model, on rows of retained (kept) and removed labels (gone)."
+    if _competing(summary, ("to_retrained", "kl", "retained")):
+        yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
     if summary["seed_floor"]:
         yield "'retrained again' differs in its seed alone: its KL is the floor."
 
 
 def figure(entry: Summary, path: tuple[str, ...]) -> float | None:
-    """A figure of one of a summary's outputs, None where there is none."""
+    """Look up a value of one of a summary's outputs, None if it has none."""
     value: Any = entry
     for key in path:
         value = None if value is None else value.get(key)
@@ -74,21 +73,22 @@ def figure(entry: Summary, path: tuple[str, ...]) -> float | None:
 
 
 def _short(value: float | None) -> str:
-    """Five characters for a figure."""
+    """Format a value in five characters."""
     if value is None:
         return ""
     return f"{value:.3f}" if value >= 1 else f"{value:.4f}".removeprefix("0")
 
 
-def _rated(summary: Summary, path: tuple[str, ...]) -> dict[str, float]:
-    """A figure of the outputs that compete for the best.
+def _competing(summary: Summary, path: tuple[str, ...]) -> dict[str, float]:
+    """Give the values of the outputs that compete for the best.
 
-    The base model still has the labels, and a retrained one is not far from itself.
+    The base model does not, as it still has the labels, nor do retrained models in their
+    distance from one of them.
     """
-    rated = {}
-    for entry in summary["figures"][1:]:
-        value = figure(entry, path)
-        is_itself = path[0] == "to_retrained" and entry["output"].startswith("retrained")
-        if value is not None and not is_itself:
-            rated[entry["output"]] = value
-    return rated
+    is_distance = path[0] == "to_retrained"
+    return {
+        entry["output"]: value
+        for entry in summary["figures"][1:]
+        if (value := figure(entry, path)) is not None
+        and not (is_distance and entry["output"].startswith("retrained"))
+    }
