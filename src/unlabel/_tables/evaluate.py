@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._tables.formats import open_table
-from unlabel._tables.streaming import confidence_columns, labels_from_texts, read_confidences
+from unlabel._tables.streaming import confidence_columns, read_confidences, retired_labels
 from unlabel._typing import Floats, InputKind, Label, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary, summarise
 from unlabel.evaluation.trial import try_filter, try_labels, without
 from unlabel.filter import OutputFilter
-from unlabel.validation import labels_to_remove
 
 PathLike = str | os.PathLike[str]
 
@@ -55,11 +54,7 @@ def evaluate_tables(
     rows, labels = read_confidences(
         table, columns, input=kind, label_column=label_column, progress=task(0)
     )
-    removed = (
-        labels_to_remove(columns.classes, labels_from_texts(remove, columns.classes), None)
-        if fitted is None
-        else fitted.removed
-    )
+    removed = fitted.removed if fitted is not None else retired_labels(columns.classes, remove)
     models = [
         _read_retrained(
             path,

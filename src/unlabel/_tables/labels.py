@@ -56,7 +56,9 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
     for position, label in enumerate(classes):
         if isinstance(label, bool):  # Spark and Arrow write booleans in lower case
             position_of.setdefault(str(label).lower(), position)
-    whole_below = _whole_below(values.type)
+    # Floats from this size on skip whole numbers, so that one may stand for another.
+    is_float = pa.types.is_floating(values.type)
+    whole_below = 2.0 / np.finfo(values.type.to_pandas_dtype()).eps if is_float else math.inf
     texts = pc.cast(values, pa.string()).to_pylist()
     positions: list[int | None] = []
     for value, text in zip(values.to_pylist(), texts, strict=True):
@@ -112,11 +114,6 @@ def label_cells(column: pa.Array, name: str) -> pa.Array:
 def is_missing(value: Any) -> bool:
     """Tell whether a cell is empty: null, NaN or an empty text."""
     return value is None or value == "" or value != value
-
-
-def _whole_below(kind: pa.DataType) -> float:
-    """Give the size from which on floats of a type skip whole numbers."""
-    return 2.0 / np.finfo(kind.to_pandas_dtype()).eps if pa.types.is_floating(kind) else math.inf
 
 
 def _spellings(value: Any, text: str, whole_below: float) -> set[str]:

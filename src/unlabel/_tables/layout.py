@@ -140,7 +140,7 @@ def nearest_column(names: Sequence[str], name: str) -> str:
     """Give the part of a message that names the nearest column, if there is any."""
     by_start = {known[:COMPARED_LETTERS]: known for known in names[:MAX_COMPARED]}
     near = difflib.get_close_matches(name[:COMPARED_LETTERS], by_start, n=1, cutoff=0.0)
-    return f"; the nearest is {by_start[near[0]]!r}" if near else ""
+    return f"; the nearest is {listing([by_start[near[0]]])}" if near else ""
 
 
 def _is_wide(
@@ -235,7 +235,12 @@ def no_label_column(
     hint = nearest_column(table.schema.names, name)
     with suppress(UnlabelError):
         columns = table_columns(table, classes, list_column=list_column)
-        found = _label_columns(table.head(), columns)
+        confidences, head = set(columns.names), table.head()
+        found = [
+            other
+            for other, column in zip(head.schema.names, head.columns, strict=True)
+            if other not in confidences and _holds_labels(column, columns.classes)
+        ]
         if len(found) == 1:
             hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(
@@ -243,17 +248,11 @@ def no_label_column(
     )
 
 
-def _label_columns(batch: pa.RecordBatch, columns: TableColumns) -> list[str]:
-    """Name the columns that hold labels and nothing else."""
-    confidences, found = set(columns.names), []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in confidences:
-            continue
-        with suppress(UnlabelError):
-            values = label_cells(column, name).unique().drop_null()
-            if len(values) and None not in label_positions(values, columns.classes):
-                found.append(name)
-    return found
+def _holds_labels(column: pa.Array, classes: Sequence[Label]) -> bool:
+    with suppress(UnlabelError):
+        values = label_cells(column, "").unique().drop_null()
+        return len(values) > 0 and None not in label_positions(values, classes)
+    return False
 
 
 def replace_confidences(

@@ -58,11 +58,7 @@ def fit_table(
     needs_truth = calibrate or method != "mask"
     table = open_table(path)
     columns = confidence_columns(table, classes, list_column, label_column, needs_truth)
-    removed = labels_to_remove(
-        columns.classes,
-        labels_from_texts(remove, columns.classes),
-        labels_from_texts(keep, columns.classes),
-    )
+    removed = retired_labels(columns.classes, remove, keep)
     rows, labels = read_confidences(
         table,
         columns,
@@ -83,12 +79,18 @@ def fit_table(
     return fitted, columns.guess
 
 
-def labels_from_texts(texts: Sequence[str] | None, classes: Sequence[Label]) -> list[Label] | None:
-    """Find the labels that texts of the command line stand for; other texts stay as they are."""
-    if texts is None:
-        return None
+def retired_labels(
+    classes: Sequence[Label], remove: Sequence[str] | None, keep: Sequence[str] | None = None
+) -> tuple[Label, ...]:
+    """Find the labels to retire, named by their texts as on the command line."""
     positions = positions_by_text(classes)
-    return [classes[positions[text]] if text in positions else text for text in texts]
+
+    def labels(texts: Sequence[str] | None) -> list[Label] | None:
+        if texts is None:
+            return None
+        return [classes[positions[text]] if text in positions else text for text in texts]
+
+    return labels_to_remove(classes, labels(remove), labels(keep))
 
 
 def confidence_columns(
