@@ -1,4 +1,4 @@
-"""The Spark face, on a real local Spark. Spark has no float16: float and double are tested."""
+"""The Spark integration on a real local Spark, with float and double: Spark has no float16."""
 
 import datetime
 import importlib
