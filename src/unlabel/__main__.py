@@ -10,12 +10,8 @@ from typing import NoReturn
 
 def main() -> None:
     """Run the command line; a user's mistake gets one sentence and exit code 2."""
-    try:
-        from unlabel.cli import app
-    except ModuleNotFoundError as error:
-        sys.exit(f"The command line needs {error.name}: pip install 'unlabel[cli]'.")
     from unlabel._printing import printable
-    from unlabel.errors import UnlabelError
+    from unlabel.errors import UnlabelError, needs_extra
 
     for name in ("SIGTERM", "SIGHUP"):  # Windows does not have the second
         number = getattr(signal, name, None)
@@ -24,6 +20,8 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters of the labels
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        with needs_extra("cli"):
+            from unlabel.cli import app
         app()
     except UnlabelError as error:
         print(f"Error: {printable(str(error))}", file=sys.stderr)  # noqa: T201

@@ -277,5 +277,5 @@ def test_the_missing_extra_is_named(tmp_path):
         text=True,
         check=False,
     )
-    assert run.returncode == 1
-    assert run.stderr == "The command line needs typer: pip install 'unlabel[cli]'.\n"
+    assert run.returncode == 2
+    assert run.stderr == "Error: typer is not installed: pip install 'unlabel[cli]'.\n"

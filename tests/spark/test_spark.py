@@ -552,7 +552,10 @@ def test_without_the_extra_its_name_is_said(monkeypatch, hidden):
     monkeypatch.setitem(sys.modules, hidden, None)
     with pytest.raises(ModuleNotFoundError) as caught:
         importlib.import_module("unlabel.spark")
-    assert str(caught.value) == "unlabel.spark needs PySpark: pip install 'unlabel[spark]'."
+    missing = caught.value.name
+    assert missing is not None
+    assert missing.partition(".")[0] == hidden
+    assert str(caught.value) == f"{missing} is not installed: pip install 'unlabel[spark]'."
 
 
 # The command line
@@ -693,7 +696,7 @@ def test_command_line_mistakes(spark, files, retired, monkeypatch):
     code, _, err = spark_apply(files, "in.parquet", "kept.parquet")
     assert (code, err) == (
         2,
-        "Error: unlabel.spark needs PySpark: pip install 'unlabel[spark]'.\n",
+        "Error: pyspark is not installed: pip install 'unlabel[spark]'.\n",
     )
 
 

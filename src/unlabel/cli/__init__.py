@@ -134,10 +134,8 @@ def apply(
     fitted = OutputFilter.load(filter).taking(input)
     options = ApplyOptions(top_label, removed_mass, only_changed, list_column, overwrite=force)
     if engine == "spark":
-        try:
-            from unlabel.spark.files import apply_with_spark
-        except ModuleNotFoundError as error:
-            raise UnlabelError(str(error)) from error
+        from unlabel.spark.files import apply_with_spark
+
         _print_line(f"{out}: {apply_with_spark(fitted, predictions, out, options):,} rows written.")
         return
     with progress_bar(f"Filtering {predictions.name}") as progress:
@@ -163,10 +161,8 @@ def onnx(
 
     The outputs keep their names; an output with the top label is computed anew.
     """
-    try:
-        from unlabel.onnx import graft_file
-    except ModuleNotFoundError as error:
-        raise UnlabelError(str(error)) from error
+    from unlabel.onnx import graft_file
+
     fitted = OutputFilter.load(filter).taking(input)
     changed = graft_file(model, fitted, out, output=output, overwrite=force)
     _print_line(f"{out}: {_retired_count(fitted)} from {', '.join(changed)}.")

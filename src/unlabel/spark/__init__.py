@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-try:
+from unlabel.errors import needs_extra
+
+with needs_extra("spark"):
     import pyarrow  # noqa: F401
     from pyspark.sql import DataFrame
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "unlabel.spark needs PySpark: pip install 'unlabel[spark]'.", name=error.name
-    ) from error
 
 from unlabel._tables.streaming import ApplyOptions, Rewriting
 from unlabel._typing import InputKind
