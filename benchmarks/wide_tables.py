@@ -23,7 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from unlabel import LabelRemover, OutputFilter
-from unlabel._tables.streaming import apply_table, fit_table
+from unlabel._tables.streaming import ApplyOptions, apply_table, fit_table
 from workload import confidences, machine
 
 LABELS = (1_000, 2_000, 5_000, 10_000, 20_000)
@@ -62,12 +62,8 @@ def commands(path: Path, fitted: OutputFilter, names: list[str]) -> dict[str, Ca
             fitted,
             path,
             path.with_name(f"out{path.suffix}"),
-            top_label=False,
-            removed_mass=False,
-            only_changed=False,
-            list_column=None,
-            overwrite=True,
-            progress=lambda fraction: None,
+            ApplyOptions(overwrite=True),
+            lambda part: None,
         ),
     }
 

@@ -9,21 +9,19 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """Run the command line, with one sentence and exit code 2 for what a user did wrong."""
-    try:
-        from unlabel.cli import app
-    except ModuleNotFoundError as error:
-        sys.exit(f"The command line needs {error.name}: pip install 'unlabel[cli]'.")
+    """Run the command line; a user's mistake gets one sentence and exit code 2."""
     from unlabel._printing import printable
-    from unlabel.errors import UnlabelError
+    from unlabel.errors import UnlabelError, needs_extra
 
-    for name in ("SIGTERM", "SIGHUP"):  # the second is not known everywhere
+    for name in ("SIGTERM", "SIGHUP"):  # Windows does not have the second
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
             signal.signal(number, _end)
-    if isinstance(sys.stdout, TextIOWrapper):  # one may not have every letter of the labels
+    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters of the labels
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        with needs_extra("cli"):
+            from unlabel.cli import app
         app()
     except UnlabelError as error:
         print(f"Error: {printable(str(error))}", file=sys.stderr)  # noqa: T201
@@ -31,9 +29,9 @@ def main() -> None:
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """End a run that is told to, which cleans up after itself as one that fails does.
+    """End the run on a signal, cleaning up as after an error.
 
-    A terminal that is closed may say so twice, and must not cut the cleaning up short.
+    A closed terminal may send the signal twice, and the second must not interrupt this.
     """
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)

@@ -1,13 +1,13 @@
-"""Text that a terminal shows as it is."""
+"""Make text safe to print on a terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    r"""Escape what a terminal would obey or hide, as `repr` does.
+    r"""Escape characters that a terminal would obey or hide, as `repr` does.
 
-    Names of labels and files come from others: a control sequence in one could rewrite the
-    lines around it, and a line break or a change of direction make it look like another.
+    Names of labels and files come from others: a control sequence in a name could rewrite the
+    lines around it, and a line break or a change of direction could disguise it.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,3 +17,5 @@ Method = Literal["osr", "mask", "literal"]
 InputKind = Literal["probabilities", "logits"]
 METHODS: tuple[Method, ...] = get_args(Method)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
+
+Progress = Callable[[float], None]  # called with the fraction that is done

@@ -48,8 +48,8 @@ def test_what_is_which_label(values, classes, positions):
 @pytest.mark.parametrize(
     ("values", "classes", "says"),
     [
-        ([2.0], ["2", "2.0"], "The true label 2 may be each of the labels '2' and '2.0'"),
-        ([True], ["true", "True"], "may be each of the labels 'true' and 'True'"),
+        ([2.0], ["2", "2.0"], "The true label 2 may mean any of the labels '2' and '2.0'"),
+        ([True], ["true", "True"], "may mean any of the labels 'true' and 'True'"),
         (["1"], [0, 1, "1"], "The labels 1 and '1' are the same text"),
     ],
 )

@@ -210,7 +210,7 @@ CORPUS = {
     ),
     "lists-of-lists.parquet": (
         parquet(p=[[[0.5], [0.5]], [[0.1], [0.9]]], label=["0", "1"]),
-        "lists of list<.*> in column 'p': give lists of numbers",
+        "list<.*list<.*> in column 'p': give lists of numbers",
     ),
     "dictionary.parquet": (beyond_the_dictionary(), "could not be read"),
     "zlib.npz": (damaged_deflate(), "could not be read"),

@@ -114,7 +114,7 @@ def test_a_retrained_npz_with_a_removed_label_is_refused(rows, truth, fitted, tm
     np.savez(tmp_path / "base.npz", p=rows, classes=NAMES, label=truth)
     options = ("--remove", "dog", "--retrained", tmp_path / "base.npz")
     error = refused("evaluate", tmp_path / "base.npz", *options)
-    assert "a column 'dog', a removed label" in error
+    assert "a column 'dog', a retired label" in error
 
 
 @pytest.mark.parametrize("classes", [np.array("abcd"), np.array([["cat"], ["dog"]]), NAMES[:3]])
@@ -157,7 +157,7 @@ def test_a_column_does_not_hold_confidences_and_true_labels(tmp_path):
     (tmp_path / "in.csv").write_text("0,1,2\n1,0,0\n0,1,0\n")
     options = ("--classes", "0,1,2", "--label-column", "0", "--remove", "1")
     error = refused("fit", tmp_path / "in.csv", *options, "--out", tmp_path / "f.safetensors")
-    assert "confidences in the column '0', which would hold the true labels too" in error
+    assert "confidences in column '0', which cannot hold the true labels too" in error
 
 
 def test_columns_of_some_labels_beside_a_list_are_asked_about(fitted, tmp_path):
@@ -165,7 +165,7 @@ def test_columns_of_some_labels_beside_a_list_are_asked_about(fitted, tmp_path):
     pa.parquet.write_table(table, tmp_path / "in.parquet")
     apply = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet", "--out")
     error = refused(*apply, tmp_path / "out.parquet")
-    assert "none for 'fox', and lists in column 'embedding'" in error
+    assert "no column for the label 'fox', and lists in column 'embedding'" in error
     assert unlabel(*apply, tmp_path / "out.parquet", "--list-column", "embedding")[0] == 0
     # A text of that name is not a confidence.
     text = table.set_column(0, "cat", [["Tom"]]).drop(["dog"])
@@ -177,7 +177,7 @@ def test_two_list_columns_of_one_name_are_refused(fitted, tmp_path):
     lists = pa.array([[0.25] * 4])
     pa.parquet.write_table(pa.Table.from_arrays([lists] * 2, ["p", "p"]), tmp_path / "in.parquet")
     apply = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet", "--list-column", "p")
-    assert "2 columns of lists 'p'" in refused(*apply, "--out", tmp_path / "out.parquet")
+    assert "2 columns 'p': rename all but one" in refused(*apply, "--out", tmp_path / "out.parquet")
 
 
 @pytest.mark.parametrize(

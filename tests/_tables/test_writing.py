@@ -67,7 +67,7 @@ def test_columns_named_after_numpys_parameters_are_kept(fitted, tmp_path):
         (
             ["embedding"],
             [pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2))],
-            "'confidences' and 'embedding' hold lists",
+            "'confidences' and 'embedding' are list columns",
         ),
         (["at"], [pa.array([1, 2], pa.timestamp("s", "Asia/Tokyo"))], "type timestamp"),
         (["note"], [["a", None]], "'note' has empty cells"),

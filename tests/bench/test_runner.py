@@ -343,7 +343,7 @@ def test_without_pytorch_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, errors = unlabel("bench", "run", "--out", tmp_path)
     assert code == 2
-    assert "The benchmark needs torch: pip install 'unlabel[bench]'." in errors
+    assert "torch is not installed: pip install 'unlabel[bench]'." in errors
 
 
 def test_results_that_cannot_be_written_are_noticed_before_any_work(tmp_path):

@@ -51,8 +51,8 @@ def test_inspect_says_that_it_shows_the_output_of_a_mean_and_not_a_mean_of_outpu
     mean_of_outputs = fitted.apply(rows)[:, 0].mean()
     assert f"{of_the_mean:.1%}" in text
     assert f"{mean_of_outputs:.1%}" not in text
-    assert "Where the mean vector of each removed label goes" in text
-    assert "The mean of what its rows become can differ" in text
+    assert "Where the mean vector of each retired label goes" in text
+    assert "The mean of its filtered rows can differ" in text
 
 
 HOSTILE = "cat\x1b[2J\x1b[H\n\u202ekept  0\x9b"
@@ -277,5 +277,5 @@ def test_the_missing_extra_is_named(tmp_path):
         text=True,
         check=False,
     )
-    assert run.returncode == 1
-    assert run.stderr == "The command line needs typer: pip install 'unlabel[cli]'.\n"
+    assert run.returncode == 2
+    assert run.stderr == "Error: typer is not installed: pip install 'unlabel[cli]'.\n"

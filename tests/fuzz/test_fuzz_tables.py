@@ -14,7 +14,7 @@ from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import NUMBERS, TEXTS, edited_bytes
 from unlabel import UnlabelError
 from unlabel._tables.formats import open_table
-from unlabel._tables.streaming import apply_table, fit_table
+from unlabel._tables.streaming import ApplyOptions, apply_table, fit_table
 from unlabel.fitting import fit_filter
 
 CLASSES = ["cat", "dog", "fox"]
@@ -167,17 +167,8 @@ def fit(path, method):
 
 def apply(path, ending):
     out = path.with_name(f"out{ending}")
-    applied = apply_table(
-        FILTER,
-        path,
-        out,
-        top_label=True,
-        removed_mass=True,
-        only_changed=False,
-        list_column=None,
-        overwrite=False,
-        progress=lambda part: None,
-    )
+    options = ApplyOptions(top_label=True, removed_mass=True)
+    applied = apply_table(FILTER, path, out, options, lambda part: None)
     assert read_whole(out) == applied.written
     out.unlink()
 

@@ -1,4 +1,4 @@
-"""The Spark face, on a real local Spark. Spark has no float16: float and double are tested."""
+"""The Spark integration on a real local Spark, with float and double: Spark has no float16."""
 
 import datetime
 import importlib
@@ -287,7 +287,7 @@ def assert_same_filter(fitted, expected):
     ],
 )
 def test_fit_equals_one_machine(spark, monkeypatch, partitions, removed, method, dtype):
-    monkeypatch.setattr(fitting, "ENTRIES_A_TASK", 300)  # several tasks for these few rows
+    monkeypatch.setattr(fitting, "ENTRIES_PER_TASK", 300)  # several tasks for these few rows
     df = spark.createDataFrame(reference_table(dtype)).repartition(partitions)
     fitted = face.fit(df, remove=removed, columns=CLASSES, method=method)
     expected = fit_filter(
@@ -448,7 +448,7 @@ def test_a_bad_row_in_a_fit_is_named(spark, retired):
     data += [(i, "cat", 0.8, 0.1, 0.1 if i != 5 else 0.3) for i in range(3, 7)]
     df = spark.createDataFrame(data, "id int, label string, cat float, dog float, fox float")
     message = refusal(face.fit, df.coalesce(1), remove=["cat"], columns=retired.classes_in)
-    assert message.startswith("Partition 0, among its rows of removed labels (id=5): Row 2 is no")
+    assert message.startswith("Partition 0, among its rows of retired labels (id=5): Row 2 is no")
 
 
 def test_true_labels_that_do_not_exist(spark, retired):
@@ -478,9 +478,9 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
     df = spark.createDataFrame(wide_table(ROWS, names, label=["cat"] * 4, day=["x"] * 4))
     typo = df.withColumnRenamed("dog", "dogs")
     assert refusal(face.apply, typo, retired) == (
-        "The DataFrame has 0 columns 'dog' and needs one; the nearest is 'dogs'."
+        "The DataFrame has no column 'dog'; the nearest is 'dogs'."
     )
-    assert "has 0 columns 'lable' and needs one; the nearest is 'label'" in refusal(
+    assert "has no column 'lable'; the nearest is 'label'" in refusal(
         face.fit, df, remove=["cat"], columns=names, label_column="lable"
     )
     assert "'cat' holds confidences and cannot hold the true labels too" in refusal(
@@ -489,13 +489,16 @@ def test_wrong_columns_are_refused_at_once(spark, retired):
     assert "There is no label 'cow' among the 3 labels" in refusal(
         face.fit, df, remove=["cow"], columns=names
     )
-    assert "does not tell which columns hold the confidences" in refusal(
+    assert "does not show which columns hold the confidences" in refusal(
         face.fit, df, remove=["cat"]
     )
     counted = df.selectExpr(
         "array(cat, dog, fox) AS p", *[f"int({name}) AS {name}" for name in names]
     )
-    assert "does not tell which columns" in refusal(face.apply, counted, retired)
+    assert refusal(face.apply, counted, retired) == (
+        "The DataFrame has int32 values for the label 'cat', and lists in column 'p': if those "
+        "hold the confidences, say so with columns='...'."
+    )
     assert "There are 2 columns and 3 labels" in refusal(
         face.apply, df, retired, columns=["cat", "dog"]
     )
@@ -549,7 +552,10 @@ def test_without_the_extra_its_name_is_said(monkeypatch, hidden):
     monkeypatch.setitem(sys.modules, hidden, None)
     with pytest.raises(ModuleNotFoundError) as caught:
         importlib.import_module("unlabel.spark")
-    assert str(caught.value) == "unlabel.spark needs PySpark: pip install 'unlabel[spark]'."
+    missing = caught.value.name
+    assert missing is not None
+    assert missing.partition(".")[0] == hidden
+    assert str(caught.value) == f"{missing} is not installed: pip install 'unlabel[spark]'."
 
 
 # The command line
@@ -595,7 +601,8 @@ def test_command_line_parquet(spark, files, retired):
 
 
 def test_command_line_csv_there_and_back(spark, files, retired):
-    assert spark_apply(files, "lists[1].parquet", "kept[1].csv")[0] == 0
+    code, _, err = spark_apply(files, "lists[1].parquet", "kept[1].csv")
+    assert (code, err) == (0, "")
     names = sorted(path for path in (files / "kept[1].csv").iterdir() if path.suffix == ".csv")
     lines = [line for name in names for line in name.read_text().splitlines()]
     assert lines[0] == "id,dog,fox"
@@ -646,7 +653,7 @@ def test_csv_files_in_another_encoding_are_refused(spark, files):
     code, _, err = spark_apply(files, "in.csv", "kept.parquet")
     assert (code, err) == (
         2,
-        f"Error: {files / 'in.csv'} is not UTF-8: save it in that encoding.\n",
+        f"Error: {files / 'in.csv'}: The file is not UTF-8: save it in that encoding.\n",
     )
     assert not (files / "kept.parquet").exists()
     (files / "in.csv").write_text("note,cat,dog,fox\nna\xefve,.6,.3,.1\n", encoding="utf-8")
@@ -689,7 +696,7 @@ def test_command_line_mistakes(spark, files, retired, monkeypatch):
     code, _, err = spark_apply(files, "in.parquet", "kept.parquet")
     assert (code, err) == (
         2,
-        "Error: unlabel.spark needs PySpark: pip install 'unlabel[spark]'.\n",
+        "Error: pyspark is not installed: pip install 'unlabel[spark]'.\n",
     )
 
 

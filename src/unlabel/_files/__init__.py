@@ -1,1 +1,1 @@
-"""Files that are written whole or not at all, and the filter's own file."""
+"""Write files whole or not at all, and read and write the filter's own file."""

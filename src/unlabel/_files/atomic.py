@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and files that can be read to their end."""
+"""Write files whole or not at all, and refuse to read anything but regular files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from unlabel.errors import UnlabelError
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
-    """Give a path beside `path` to write to, and put it in place once it is complete.
+    """Give a path beside `path` to write to, and rename it once it is complete.
 
-    Whatever ends the block early, a full disk included, leaves nothing behind. Of writers
-    who may not overwrite, one alone succeeds. A symbolic link stays, and the file that it
-    leads to is written.
+    If the block fails, even on a full disk, nothing is left behind. Of several writers who
+    may not overwrite, only one succeeds. A symbolic link stays, and its target is written.
     """
-    target = _possible(path)
+    target = _valid_path(path)
     refuse_existing(target, overwrite=overwrite)
     real = behind_links(target)
-    if os.path.exists(real) and not os.path.isfile(real):  # a rename would put it out of the way
+    if os.path.exists(real) and not os.path.isfile(real):  # a rename would replace it
         raise UnlabelError(f"{target} could not be written: it is not a regular file.")
     part = _beside(real)
     try:
@@ -32,7 +31,7 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Pat
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        if not overwrite and _linked(part, real):
+        if not overwrite and _link(part, real):
             part.unlink()  # here and not below, where a signal would cut it short
         else:
             refuse_existing(target, overwrite=overwrite)
@@ -40,12 +39,12 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Pat
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
-        with suppress(OSError):  # it may never have been made
+        with suppress(OSError):  # it may not exist
             part.unlink()
 
 
 def behind_links(path: Path) -> Path:
-    """Give what a link leads to."""
+    """Follow a symbolic link to its target."""
     try:
         return Path(os.path.realpath(path, strict=True)) if os.path.islink(path) else path
     except OSError as error:
@@ -55,21 +54,21 @@ def behind_links(path: Path) -> Path:
         ) from error
 
 
-def _linked(part: Path, path: Path) -> bool:
-    """Give a complete file its name: a link, unlike a rename, never takes another's."""
+def _link(part: Path, path: Path) -> bool:
+    """Link a complete file to its name: a link, unlike a rename, never replaces a file."""
     try:
         os.link(part, path)
     except FileExistsError:
         refuse_existing(path, overwrite=False)
         raise
-    except OSError:  # a file system without links, as on memory cards
+    except OSError:  # memory cards, for one, have file systems without links
         return False
     return True
 
 
 @contextmanager
 def folder_beside(path: Path) -> Iterator[Path]:
-    """Give a folder beside `path` to work in, and remove it with all that is left in it."""
+    """Give a folder beside `path` to work in, and remove it at the end."""
     folder = _beside(path)
     try:
         folder.mkdir()
@@ -81,12 +80,12 @@ def folder_beside(path: Path) -> Iterator[Path]:
 
 
 def _beside(path: Path) -> Path:
-    # The name comes before the file: a signal between a file and its name would leave it behind.
+    # Not made by tempfile: a signal before the name is returned would leave the file behind.
     return path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
-    """Refuse to write over a file unless told to."""
+    """Refuse to replace a file unless that is allowed."""
     if os.path.exists(path) and not overwrite:
         raise UnlabelError(
             f"{path} exists already: choose another name, or allow overwriting it "
@@ -95,28 +94,27 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> UnlabelError:
-    """Say why a file could not be written."""
+    """Describe why a file could not be written."""
     return UnlabelError(f"{path} could not be written: {error.strerror or error}.")
 
 
-def _possible(path: str | os.PathLike[str]) -> Path:
-    if "\0" in os.fspath(path):  # Python raises no OSError for it
+def _valid_path(path: str | os.PathLike[str]) -> Path:
+    if "\0" in os.fspath(path):  # not an OSError in Python
         raise UnlabelError(f"{os.fspath(path)!r} cannot be the name of a file.")
     return Path(path)
 
 
 def require_file(path: str | os.PathLike[str]) -> Path:
-    """Refuse to read what is not a regular file: a pipe would be waited for without end."""
-    path = _possible(path)
+    """Refuse to read anything but a regular file: reading a pipe may never end."""
+    path = _valid_path(path)
     try:
-        regular = stat.S_ISREG(path.stat().st_mode)
+        if stat.S_ISREG(path.stat().st_mode):
+            return path
     except OSError as error:
         raise cannot_read(path, error) from error
-    if not regular:
-        raise UnlabelError(f"{path} could not be read: it is not a regular file.")
-    return path
+    raise UnlabelError(f"{path} could not be read: it is not a regular file.")
 
 
 def cannot_read(path: Path, error: OSError) -> UnlabelError:
-    """Say why a file could not be read."""
+    """Describe why a file could not be read."""
     return UnlabelError(f"{path} could not be read: {error.strerror or error}.")

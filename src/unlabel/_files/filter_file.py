@@ -1,13 +1,13 @@
-"""A filter's file: safetensors with one metadata key that holds canonical JSON.
+"""Read and write a filter's file: safetensors with one metadata key that holds canonical JSON.
 
-The file is parsed, then audited, and only then is anything built from it. A change of
-what it holds is a new `PROTOCOL`: raise the number, keep reading the old ones, add a
-fixture of the new one under ``tests/golden`` and describe it here.
+The file is parsed, then checked, and only then is a filter built from it. A change of its
+content is a new `PROTOCOL`: raise the number, keep reading the old ones, add a fixture of
+the new one under ``tests/golden`` and describe it here.
 
 Protocol 1
-    Tensors ``means`` and ``shares`` (float64, removed labels by labels) and ``counts``
-    (int64, removed labels). Metadata ``unlabel``: an object with ``protocol``,
-    ``classes``, ``removed``, ``method``, ``input`` and ``temperature``.
+    Tensors ``means`` and ``shares`` (float64, one row per retired label and one column per
+    label) and ``counts`` (int64, one per retired label). Metadata ``unlabel``: an object with
+    ``protocol``, ``classes``, ``removed``, ``method``, ``input`` and ``temperature``.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ PROTOCOL = 1
 KEY = "unlabel"
 TENSORS = {"means": "F64", "shares": "F64", "counts": "I64"}
 FIELDS = {"protocol", "classes", "removed", "method", "input", "temperature"}
-# A header names the labels: 4 MiB are over 50,000 long ones, and are parsed within a second.
+# The header names the labels: 4 MiB hold over 50,000 long names and are parsed within a second.
 MAX_HEADER_BYTES = 4 << 20
-# A description has three brackets. Millions of them, all empty, would take much memory.
+# A description needs three brackets; millions of them, all empty, would fill the memory.
 MAX_BRACKETS = 1000
 STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 
@@ -50,17 +50,14 @@ def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool)
         "input": fitted.input,
         "temperature": fitted.temperature,
     }
-    tensors = {
-        "means": fitted.means,
-        "shares": fitted.shares,
-        "counts": np.array(fitted.counts, dtype=np.int64),
-    }
+    counts = np.array(fitted.counts, dtype=np.int64)
+    tensors = {"means": fitted.means, "shares": fitted.shares, "counts": counts}
     text = json.dumps(description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     content = to_bytes(tensors, metadata={KEY: text})
     if int.from_bytes(content[:8], "little") > MAX_HEADER_BYTES:
         raise UnlabelError(
-            f"The labels' names take over {MAX_HEADER_BYTES >> 20} MiB: shorten them to save "
-            "the filter."
+            f"The names of the labels take more than {MAX_HEADER_BYTES >> 20} MiB: shorten them to "
+            "save the filter."
         )
     with whole_file(path, overwrite=overwrite) as part:
         part.write_bytes(content)
@@ -71,9 +68,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = require_file(path)
     try:
         with path.open("rb") as file:
-            header_bytes = int.from_bytes(file.read(8), "little")
-        if header_bytes > MAX_HEADER_BYTES:
-            raise malformed(path, "its header is too long")
+            if int.from_bytes(file.read(8), "little") > MAX_HEADER_BYTES:
+                raise malformed(path, "its header is too long")
         with safe_open(path, framework="numpy") as content:
             description = _description(path, (content.metadata() or {}).get(KEY))
             _check_tensors(path, content, description)
@@ -82,16 +78,9 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise cannot_read(path, error) from error
     except SafetensorError as error:
         raise malformed(path, printable(str(error))) from error
-    return {
-        "classes_in": description["classes"],
-        "removed": description["removed"],
-        "means": tensors["means"],
-        "shares": tensors["shares"],
-        "counts": tuple(tensors["counts"].tolist()),
-        "method": description["method"],
-        "input": description["input"],
-        "temperature": description["temperature"],
-    }
+    del description["protocol"]
+    counts = tuple(tensors["counts"].tolist())
+    return {"classes_in": description.pop("classes"), **description, **tensors, "counts": counts}
 
 
 def _description(path: Path, text: str | None) -> dict[str, Any]:
@@ -111,11 +100,11 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
         raise malformed(path, "its description has no protocol number")
     if protocol > PROTOCOL:
         raise UnlabelError(
-            f"{path} has protocol {protocol} and this version of unlabel reads up to {PROTOCOL}: "
+            f"{path} has protocol {protocol}, and this version of unlabel reads up to {PROTOCOL}: "
             "upgrade unlabel to load it."
         )
     if set(description) != FIELDS:
-        raise malformed(path, "its description has not the fields of its protocol")
+        raise malformed(path, "its description does not have the fields of its protocol")
     if type(description["temperature"]) not in (int, float):
         raise malformed(path, "its temperature is not a number")
     for name in ("classes", "removed"):
@@ -138,10 +127,10 @@ def _check_tensors(path: Path, content: Any, description: dict[str, Any]) -> Non
 
 
 def malformed(path: str | os.PathLike[str], why: str) -> UnlabelError:
-    """Say that a file holds no filter, and why."""
-    return UnlabelError(f"{path} is not a filter that unlabel saved: {why}. Fit and save it anew.")
+    """Describe why a file is not a filter."""
+    return UnlabelError(f"{path} is not a filter that unlabel saved: {why}. Fit and save it again.")
 
 
 def no_constant(name: str) -> float:
-    """Refuse NaN and Infinity, which Python reads and JSON does not allow."""
+    """Refuse NaN and Infinity, which Python accepts and JSON does not."""
     raise ValueError(f"{name} is not JSON")

@@ -1,4 +1,4 @@
-"""csv files as Arrow record batches, with rows as long as they come."""
+"""Read csv files as Arrow record batches, however long their rows are."""
 
 from __future__ import annotations
 
@@ -15,39 +15,46 @@ from unlabel.errors import UnlabelError
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Arrow reads a csv in blocks, and each row must fit into one. Blocks of many rows read fast.
 LEAST_BLOCK, LARGEST_BLOCK = 1 << 20, 1 << 26
-ROWS_OF_A_BLOCK = 64
+ROWS_PER_BLOCK = 64
 TOO_LONG = "straddling object"  # Arrow's words for a row that is longer than a block
+NOT_UTF_8 = "The file is not UTF-8: save it in that encoding."
 
 
 class CsvFile:
-    """A csv file whose columns are all read as text: ids and timestamps leave as they came."""
+    """A csv file; all columns are read as text, so that ids and timestamps are kept unchanged."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        header = _header(path)
+        with path.open("rb") as file:
+            header = file.readline(LARGEST_BLOCK)
         if header.startswith(UTF_16):
-            raise not_utf_8(path)
-        if b"," not in _outside_quotes(header):
-            refuse_other_separators(path)
-        self._block = min(max(LEAST_BLOCK, ROWS_OF_A_BLOCK * len(header)), LARGEST_BLOCK)
+            raise UnlabelError(NOT_UTF_8)
+        self._unquoted_header = re.sub(rb'"[^"]*"', b"", header)
+        if b"," not in self._unquoted_header:
+            self._refuse_other_separators()
+        self._block = min(max(LEAST_BLOCK, ROWS_PER_BLOCK * len(header)), LARGEST_BLOCK)
         with pa.OSFile(str(path)) as file:
             self.schema = self._open(file).schema
+        try:
+            self.schema.names  # noqa: B018, decodes the names
+        except UnicodeError as error:
+            raise UnlabelError(NOT_UTF_8) from error
 
     def read(self) -> Iterator[tuple[pa.RecordBatch, float]]:
-        """Batches, each with the part of the file read so far."""
-        given = 0
+        """Yield batches, each with the fraction of the file read so far."""
+        yielded = 0
         while True:
             seen = 0
             try:
                 with pa.OSFile(str(self.path)) as file:
                     for batch in self._open(file):
-                        # After a row that was too long the file is read again from its start.
-                        new = batch.slice(min(given - seen, len(batch)))
+                        # After a row that was too long the file is read from the start again.
+                        new = batch.slice(min(yielded - seen, len(batch)))
                         seen += len(batch)
-                        given = max(given, seen)
+                        yielded = max(yielded, seen)
                         yield new, file.tell() / file.size()
             except pa.ArrowInvalid as error:
-                self._enlarge(error)
+                self._enlarge_block(error)
             else:
                 return
 
@@ -62,36 +69,25 @@ class CsvFile:
                     convert_options=pa.csv.ConvertOptions(default_column_type=pa.string()),
                 )
             except pa.ArrowInvalid as error:
-                self._enlarge(error)
+                self._enlarge_block(error)
 
-    def _enlarge(self, error: pa.ArrowInvalid) -> None:
+    def _enlarge_block(self, error: pa.ArrowInvalid) -> None:
+        """Make room for a row that is too long; raise any other error."""
+        if "invalid UTF8" in str(error):
+            raise UnlabelError(NOT_UTF_8) from error
+        if "CSV parse error" in str(error):  # names may hold semicolons, so this comes late
+            self._refuse_other_separators()
         if TOO_LONG not in str(error):
             raise error
         if self._block == LARGEST_BLOCK:
             raise UnlabelError(
-                f"{self.path} has a row of more than {LARGEST_BLOCK >> 20} MiB, or a quote that is "
-                "not closed: shorten it, or save the table as parquet."
+                f"A row has more than {LARGEST_BLOCK >> 20} MiB, or a quote is not closed: shorten "
+                "the row, or save the table as parquet."
             ) from error
         self._block = min(4 * self._block, LARGEST_BLOCK)
 
-
-def _header(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.readline(LARGEST_BLOCK)
-
-
-def _outside_quotes(header: bytes) -> bytes:
-    return re.sub(rb'"[^"]*"', b"", header)
-
-
-def not_utf_8(path: Path) -> UnlabelError:
-    """Say that a file has another encoding."""
-    return UnlabelError(f"{path} is not UTF-8: save it in that encoding.")
-
-
-def refuse_other_separators(path: Path) -> None:
-    """Refuse a file whose header is separated by something other than commas."""
-    header = _outside_quotes(_header(path))
-    for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
-        if header.count(separator) > header.count(b",") and b"\0" not in header:
-            raise UnlabelError(f"{path} is separated by {name}: save it with commas.")
+    def _refuse_other_separators(self) -> None:
+        header = self._unquoted_header
+        for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
+            if header.count(separator) > header.count(b",") and b"\0" not in header:
+                raise UnlabelError(f"The file is separated by {name}: save it with commas.")

@@ -1,25 +1,17 @@
-"""Tables of a model's confidences, and of retrained models', put to the test."""
+"""Evaluate a filter on the table of a model's confidences and those of retrained models."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._labels import labels_to_remove
 from unlabel._tables.formats import open_table
-from unlabel._tables.streaming import (
-    Progress,
-    confidence_columns,
-    labels_of,
-    open_confidences,
-    read_confidences,
-)
-from unlabel._typing import Floats, InputKind, Label
+from unlabel._tables.streaming import confidence_columns, read_confidences, retired_labels
+from unlabel._typing import Floats, InputKind, Label, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary, summarise
 from unlabel.evaluation.trial import try_filter, try_labels, without
@@ -40,41 +32,39 @@ def evaluate_tables(
     list_column: str | None,
     progress: Progress,
 ) -> Summary:
-    """Judge labels to remove, or a filter, on a table with true labels."""
+    """Evaluate the removal of labels, or a filter, on a table with true labels."""
     if (remove is None) == (fitted is None):
         raise UnlabelError("Give either labels to remove or a filter: --remove or --filter.")
     names: Sequence[Label] | None = classes
     kind = input or "probabilities"
     if fitted is not None:
-        _refuse_other_classes(fitted, classes)
+        if classes is not None and [*classes] != [*map(str, fitted.classes_in)]:
+            raise UnlabelError(
+                "--classes has other labels than the filter, or another order: leave --classes out."
+            )
         fitted = fitted.taking(input)
         names, kind = fitted.classes_in, fitted.input
-    tasks = 2 + len(retrained)
-    table, columns = open_confidences(
-        base, names, list_column=list_column, label_column=label_column
-    )
+
+    def task(done: int) -> Progress:
+        """Report the progress of one table, or of the summary at the end."""
+        return lambda part: progress((done + part) / (2 + len(retrained)))
+
+    table = open_table(base)
+    columns = confidence_columns(table, names, list_column, label_column)
     rows, labels = read_confidences(
-        table,
-        columns,
-        input=kind,
-        label_column=label_column,
-        progress=partial(_part_of, progress, 0, tasks),
+        table, columns, input=kind, label_column=label_column, progress=task(0)
     )
-    removed = (
-        fitted.removed
-        if fitted is not None
-        else labels_to_remove(columns.classes, labels_of(columns.classes, remove), None)
-    )
+    removed = fitted.removed if fitted is not None else retired_labels(columns.classes, remove)
     models = [
         _read_retrained(
             path,
-            without(columns.classes, removed),
             columns.classes,
+            removed,
             labels,
-            kind,
-            label_column,
-            list_column,
-            partial(_part_of, progress, done, tasks),
+            input=kind,
+            label_column=label_column,
+            list_column=list_column,
+            progress=task(done),
         )
         for done, path in enumerate(retrained, start=1)
     ]
@@ -84,48 +74,33 @@ def evaluate_tables(
         trial = try_labels(
             rows, labels, classes=columns.classes, remove=removed, retrained=models, input=kind
         )
-    return summarise(trial, partial(_part_of, progress, tasks - 1, tasks))
-
-
-def _refuse_other_classes(fitted: OutputFilter, classes: Sequence[str] | None) -> None:
-    if classes is not None and [*classes] != [*map(str, fitted.classes_in)]:
-        raise UnlabelError(
-            "--classes has other labels than the filter, or another order: leave --classes out."
-        )
-
-
-def _part_of(progress: Progress, done: int, tasks: int, part: float) -> None:
-    progress((done + part) / tasks)
+    return summarise(trial, task(1 + len(retrained)))
 
 
 def _read_retrained(
     path: PathLike,
     classes: Sequence[Label],
-    all_classes: Sequence[Label],
+    removed: Sequence[Label],
     labels: npt.NDArray[Any] | None,
+    *,
     input: InputKind,
     label_column: str,
     list_column: str | None,
     progress: Progress,
 ) -> Floats:
-    """Read a retrained model's table; its true labels, if it has them, must be the base's."""
+    """Read a retrained model's table; its true labels, if there are any, must be the base's."""
     table = open_table(path)
     names = {*table.schema.names, *map(str, table.classes or ())}
-    for label in without(all_classes, classes):
+    for label in removed:
         if str(label) in names:
             raise UnlabelError(
-                f"{path} has a column {str(label)!r}, a removed label: give the outputs of a model "
+                f"{path} has a column {str(label)!r}, a retired label: give the outputs of a model "
                 "retrained without it."
             )
     truth = label_column if label_column in table.schema.names else None
-    columns = confidence_columns(table, classes, list_column=list_column, label_column=truth)
+    columns = confidence_columns(table, without(classes, removed), list_column, truth)
     rows, own_labels = read_confidences(
-        table,
-        columns,
-        input=input,
-        label_column=truth,
-        label_classes=all_classes,
-        progress=progress,
+        table, columns, input=input, label_column=truth, label_classes=classes, progress=progress
     )
     if own_labels is not None and labels is not None:
         n = min(len(labels), len(own_labels))
@@ -133,7 +108,7 @@ def _read_retrained(
         if differ.any():
             row = int(np.argmax(differ))
             raise UnlabelError(
-                f"{path}: row {row} has the true label {str(own_labels[row])!r} and the base "
+                f"{path}: row {row} has the true label {str(own_labels[row])!r}, and the base "
                 f"model's table {str(labels[row])!r}: give the same rows in the same order."
             )
     return rows

@@ -1,4 +1,4 @@
-"""Cells of Arrow columns as labels: the one rule for tables, the command line and Spark."""
+"""Match cells of Arrow columns to labels, by one rule for tables and for Spark."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from unlabel._tables.cells import plain
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 
-# How many texts of one column can be one label: 'TRUE', 'True' and 'true'.
+# The most texts that can stand for one label in a column: 'TRUE', 'True' and 'true'.
 MOST_SPELLINGS = 3
-# As Arrow and JSON write them, as Python does, and as spreadsheets do.
+# As Arrow and JSON, Python, and spreadsheets write them.
 TRUTH_VALUES = {"true", "false", "True", "False", "TRUE", "FALSE"}
 WHOLE = re.compile(r"(-?[0-9]+)(\.0)?")
 
 
 def positions_by_text(classes: Sequence[Label]) -> dict[str, int]:
-    """The position of each label by its text, which no two labels may share."""
+    """Map the text of each label to its position; no two labels may have the same text."""
     found: dict[str, int] = {}
     for position, label in enumerate(classes):
         other = found.setdefault(str(label), position)
         if other != position:
             raise UnlabelError(
-                f"The labels {classes[other]!r} and {label!r} are the same text, and a table tells "
+                f"The labels {classes[other]!r} and {label!r} are the same text, and tables tell "
                 "labels apart by their texts: rename one of them."
             )
     return found
 
 
 def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | None]:
-    """Give the position of each cell's label among the labels of the model, None where it has none.
+    """Find the position of each cell's label among the labels of the model, None if it has none.
 
-    A text is the label that is written so, and ``2.0`` the label 2; other texts are not read
-    as numbers, since ``1e3`` may be a name. A number is the label of that value, whether the
-    label is an int, a float or a text. A boolean is the label True, 'True' or 'true'.
+    A text matches the label with that text, and ``2.0`` the label 2; other texts are not read
+    as numbers, since ``1e3`` may be a name. A number matches the label of that value, whether
+    the label is an int, a float or a text. A boolean matches the label True, 'True' or 'true'.
 
     Examples
     --------
@@ -54,9 +54,11 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
     """
     position_of = positions_by_text(classes)
     for position, label in enumerate(classes):
-        if isinstance(label, bool):  # Spark and Arrow write it so
+        if isinstance(label, bool):  # Spark and Arrow write booleans in lower case
             position_of.setdefault(str(label).lower(), position)
-    whole_below = _whole_below(values.type)
+    # Floats from this size on skip whole numbers, so that one may stand for another.
+    is_float = pa.types.is_floating(values.type)
+    whole_below = 2.0 / np.finfo(values.type.to_pandas_dtype()).eps if is_float else math.inf
     texts = pc.cast(values, pa.string()).to_pylist()
     positions: list[int | None] = []
     for value, text in zip(values.to_pylist(), texts, strict=True):
@@ -66,7 +68,7 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
         if len(found) > 1:
             known = " and ".join(repr(classes[position]) for position in sorted(found))
             raise UnlabelError(
-                f"The true label {text} may be each of the labels {known}: give the true labels "
+                f"The true label {text} may mean any of the labels {known}: give the true labels "
                 "as texts."
             )
         positions.append(found.pop() if found else None)
@@ -76,27 +78,26 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
 def true_labels(
     batch: pa.RecordBatch, name: str, classes: Sequence[Label], first_row: int
 ) -> npt.NDArray[np.intp]:
-    """The positions of the true labels of a batch among the labels of the model."""
+    """Find the positions of a batch's true labels among the labels of the model."""
     encoded = pc.dictionary_encode(label_cells(batch.column(name), name))
     positions = label_positions(encoded.dictionary, classes)
+    first_null = pc.index(pc.is_null(encoded.indices), True).as_py()
     for code, position in enumerate(positions):
         if position is None:
-            row, value = (
-                first_row + pc.index(encoded.indices, code).as_py(),
-                encoded.dictionary[code],
-            )
+            row, value = pc.index(encoded.indices, code).as_py(), encoded.dictionary[code]
             if is_missing(value.as_py()):
-                raise _no_true_label(row, name)
-            text = value.cast(pa.string()).as_py()
-            raise no_such_label(text, classes, f", and row {row} has it as its true label")
-    if encoded.null_count:
-        row = first_row + pc.index(pc.is_null(encoded.indices), True).as_py()
-        raise _no_true_label(row, name)
+                first_null = row
+                break
+            where = f", and row {first_row + row} has it as its true label"
+            raise no_such_label(value.cast(pa.string()).as_py(), classes, where)
+    if first_null >= 0:
+        row = first_row + first_null
+        raise UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
     return np.asarray(np.array(positions, dtype=np.intp)[encoded.indices.to_numpy()])
 
 
 def label_cells(column: pa.Array, name: str) -> pa.Array:
-    """A column of labels without Arrow's ways to store them; other columns are refused."""
+    """Decode a column of labels; refuse a column of another type."""
     column = plain(column)
     if pa.types.is_float16(column.type):
         return pc.cast(column, pa.float32())
@@ -105,24 +106,18 @@ def label_cells(column: pa.Array, name: str) -> pa.Array:
     except pa.ArrowException as error:
         raise UnlabelError(
             f"The column {name!r} has the type {column.type} and true labels are texts or numbers: "
-            "choose another one with --label-column."
+            "choose another column with --label-column."
         ) from error
-    is_stored_otherwise = pa.types.is_binary(column.type) or pa.types.is_null(column.type)
-    return texts if is_stored_otherwise else column
+    return texts if pa.types.is_binary(column.type) or pa.types.is_null(column.type) else column
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell holds no label."""
+    """Tell whether a cell is empty: null, NaN or an empty text."""
     return value is None or value == "" or value != value
 
 
-def _whole_below(kind: pa.DataType) -> float:
-    """The size above which whole numbers are rounded, and one may stand for another."""
-    return 2.0 / np.finfo(kind.to_pandas_dtype()).eps if pa.types.is_floating(kind) else math.inf
-
-
 def _spellings(value: Any, text: str, whole_below: float) -> set[str]:
-    """The texts of labels that a value may stand for."""
+    """List the texts of the labels that a value may stand for."""
     if is_missing(value):
         return set()
     if isinstance(value, str):
@@ -136,7 +131,3 @@ def _spellings(value: Any, text: str, whole_below: float) -> set[str]:
     if not math.isfinite(value) or int(value) != value:
         return {text} | exact_float
     return {str(int(value))} | exact_float if abs(float(value)) < whole_below else exact_float
-
-
-def _no_true_label(row: int, name: str) -> UnlabelError:
-    return UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")

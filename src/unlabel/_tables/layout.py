@@ -1,24 +1,19 @@
-"""Where a table keeps its confidences: one column per label, or one column of lists."""
+"""Where a table keeps its confidences: one column per label, or a single list column."""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import as_classes, listing
-from unlabel._tables.cells import (
-    as_floats,
-    decimal_columns,
-    doubtful_columns,
-    numbers_of_another_kind,
-)
+from unlabel._labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
+from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number_advice
 from unlabel._tables.formats import Table, list_column
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
 from unlabel._typing import Floats, Label
@@ -30,8 +25,8 @@ class WideColumns:
     """Confidences in one column per label, named after it."""
 
     classes: tuple[Label, ...]
-    guess: str = ""  # what to say of rows that look wrong where the columns were guessed
-    doubtful: str = ""  # a column that may be a label's too, where they were guessed
+    guess: str = ""  # added to messages about rows if the columns were guessed
+    doubtful: str = ""  # a column that the guess left out and that may belong to a label
 
     def __post_init__(self) -> None:
         positions_by_text(self.classes)
@@ -42,26 +37,26 @@ class WideColumns:
         return [str(label) for label in self.classes]
 
     def read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
-        """The confidences of a batch as an array."""
+        """Read the confidences of a batch into an array."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         return np.column_stack([as_floats(columns[name], name, first_row) for name in self.names])
 
     def columns(self, rows: Floats, classes: Sequence[Label]) -> dict[str, pa.Array]:
-        """Columns for an array of confidences over some of the labels."""
+        """Turn an array of confidences over some of the labels into columns."""
         by_label = np.ascontiguousarray(rows.T)
         return {str(label): pa.array(by_label[i]) for i, label in enumerate(classes)}
 
 
 @dataclass(frozen=True)
 class ListColumn:
-    """Confidences in one column of lists, with an entry per label."""
+    """Confidences in a single list column, with one entry per label."""
 
     name: str
     classes: tuple[Label, ...]
     fixed_size: bool = True
     guess: str = ""
     doubtful: str = ""
-    order: tuple[int, ...] | None = None  # where each label stands in the lists, if not in order
+    order: tuple[int, ...] | None = None  # the labels' places in the lists, unless in order
 
     @property
     def names(self) -> list[str]:
@@ -69,7 +64,7 @@ class ListColumn:
         return [self.name]
 
     def read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
-        """The confidences of a batch as an array."""
+        """Read the confidences of a batch into an array."""
         lists = batch.column(self.name)
         lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
         labels = len(self.classes)
@@ -85,7 +80,7 @@ class ListColumn:
         return rows if self.order is None else rows[:, self.order]
 
     def columns(self, rows: Floats, classes: Sequence[Label]) -> dict[str, pa.Array]:
-        """Columns for an array of confidences over some of the labels."""
+        """Turn an array of confidences over some of the labels into columns."""
         lists = list_column(rows)
         return {
             self.name: lists if self.fixed_size else lists.cast(pa.list_(lists.type.value_type))
@@ -96,71 +91,99 @@ TableColumns = WideColumns | ListColumn
 
 
 def find_columns(
+    schema: pa.Schema,
+    classes: Sequence[Label] | None,
+    list_column: str | None,
+    *,
+    table: str,
+    option: str = "--list-column",
+) -> TableColumns | None:
+    """Find the confidences in the columns named after the labels, or else in the only list column.
+
+    Without `classes` a list column has no labels yet, and other columns are not looked at.
+    `table` and `option` are for messages: the name of the table and of the way to choose a
+    list column.
+    """
+    lists = [field.name for field in schema if _is_list(field.type)]
+    if list_column is None:
+        if classes is not None and _is_wide(schema, classes, lists, table, option):
+            wide = WideColumns(as_classes(classes))
+            require_columns(schema.names, wide.names, table)
+            return wide
+        if len(lists) > 1:
+            raise UnlabelError(
+                f"{table} has several list columns, {listing(lists)}: choose the one with the "
+                f"confidences with {option}."
+            )
+        if not lists:
+            return None
+        [list_column] = lists
+    require_columns(schema.names, [list_column], table)
+    kind = schema.field(list_column).type
+    if not _is_list(kind) or pa.types.is_nested(kind.value_type):
+        raise UnlabelError(f"{table} has {kind} in column {list_column!r}: give lists of numbers.")
+    known = () if classes is None else as_classes(classes)
+    return ListColumn(list_column, known, pa.types.is_fixed_size_list(kind))
+
+
+def require_columns(names: Sequence[str], wanted: Iterable[str], table: str) -> None:
+    """Refuse a table that lacks a wanted column, or has two of that name."""
+    times = Counter(names)
+    for name in wanted:
+        if times[name] > 1:
+            raise UnlabelError(f"{table} has {times[name]} columns {name!r}: rename all but one.")
+        if not times[name]:
+            raise UnlabelError(f"{table} has no column {name!r}{nearest_column(names, name)}.")
+
+
+def nearest_column(names: Sequence[str], name: str) -> str:
+    """Give the part of a message that names the nearest column, if there is any."""
+    by_start = {known[:COMPARED_LETTERS]: known for known in names[:MAX_COMPARED]}
+    near = difflib.get_close_matches(name[:COMPARED_LETTERS], by_start, n=1, cutoff=0.0)
+    return f"; the nearest is {listing([by_start[near[0]]])}" if near else ""
+
+
+def _is_wide(
+    schema: pa.Schema, classes: Sequence[Label], lists: list[str], table: str, option: str
+) -> bool:
+    """Tell whether the labels' columns hold the confidences; refuse a table with some of them."""
+    if not lists:
+        return True
+    kinds = dict(zip(schema.names, schema.types, strict=True))
+    found = [kinds.get(str(label)) for label in classes]
+    are_floats = [kind is not None and pa.types.is_floating(kind) for kind in found]
+    if all(are_floats) or (None in found and not any(are_floats)):
+        return all(are_floats)
+    at = are_floats.index(False)
+    raise UnlabelError(
+        f"{table} has {f'{found[at]} values' if found[at] else 'no column'} for the label "
+        f"{classes[at]!r}, and lists in column {lists[0]!r}: if those hold the confidences, say so "
+        f"with {option}."
+    )
+
+
+def table_columns(
     table: Table,
-    classes: Sequence[Label] | None = None,
+    classes: Sequence[Label] | None,
     *,
     list_column: str | None = None,
     label_column: str | None = None,
 ) -> TableColumns:
-    """Find the confidences of a table, by the names of the labels where these are known.
-
-    Otherwise they are the one column of lists, or every column of decimal numbers but the
-    one with the true labels.
-    """
+    """Find the confidences of a table, guessing which columns they are if nothing names them."""
+    classes = table.classes if classes is None else classes
+    columns = find_columns(table.schema, classes, list_column, table=str(table.path))
+    if columns is None:
+        return _guess_wide(table, label_column)
+    if isinstance(columns, WideColumns):
+        return columns
     if classes is None:
-        classes = table.classes
-    lists = [field.name for field in table.schema if _is_list(field.type)]
-    if list_column is None and (not lists or _is_wide(table, classes, lists)):
-        return _find_wide(table, classes, label_column)
-    if list_column is None and len(lists) > 1:
-        raise UnlabelError(
-            f"{table.path} has several columns of lists, {listing(lists)}: say which one holds "
-            "the confidences with --list-column."
-        )
-    name = lists[0] if list_column is None else list_column
-    if lists.count(name) != 1 or table.schema.names.count(name) != 1:
-        raise UnlabelError(
-            f"{table.path} has {lists.count(name)} columns of lists {name!r} and needs one: its "
-            f"columns are {listing(table.schema.names)}."
-        )
-    kind = table.schema.field(name).type
-    if pa.types.is_nested(kind.value_type):
-        raise UnlabelError(
-            f"{table.path} has lists of {kind.value_type} in column {name!r}: give lists of "
-            "numbers."
-        )
-    if classes is None:
-        lengths = pc.list_value_length(table.head().column(name))
-        classes = range(lengths[0].as_py() or 0)
-    known = as_classes(classes)
-    fixed_size = pa.types.is_fixed_size_list(kind)
-    return ListColumn(name, known, fixed_size, order=_order(table, known))
-
-
-def _is_wide(table: Table, classes: Sequence[Label] | None, lists: list[str]) -> bool:
-    """Whether columns are named after the labels; some of the labels alone tell nothing."""
-    if classes is None:
-        return False
-    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
-    missing = [label for label in classes if str(label) not in kinds]
-    named = [label for label in classes if pa.types.is_floating(kinds.get(str(label), pa.null()))]
-    if not missing and len(named) < len(classes):
-        other = next(label for label in classes if not pa.types.is_floating(kinds[str(label)]))
-        raise UnlabelError(
-            f"{table.path} has {kinds[str(other)]} in the column of the label {other!r}, and lists "
-            f"in column {lists[0]!r}: if those hold the confidences, say so with --list-column."
-        )
-    if missing and named:
-        raise UnlabelError(
-            f"{table.path} has a column of numbers for the label {named[0]!r}, none for "
-            f"{missing[0]!r}, and lists in column {lists[0]!r}: if those hold the confidences, say "
-            "so with --list-column."
-        )
-    return not missing
+        lengths = pc.list_value_length(table.head().column(columns.name))
+        return replace(columns, classes=tuple(range(lengths[0].as_py() or 0)))
+    return replace(columns, order=_order(table, columns.classes))
 
 
 def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
-    """Where the lists of a table that names its labels have each of the `classes`."""
+    """Find the places of the `classes` in the lists of a table that names its own labels."""
     if table.classes is None:
         return None
     own, wanted = positions_by_text(table.classes), positions_by_text(classes)
@@ -180,95 +203,77 @@ def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def _find_wide(
-    table: Table, classes: Sequence[Label] | None, label_column: str | None
-) -> WideColumns:
-    names, guess, doubtful = table.schema.names, "", ""
-    if classes is None:
-        head = table.head()
-        classes = [name for name in decimal_columns(head) if name != label_column]
-        zeros, whole = (
-            [name for name in names if name != label_column] for names in doubtful_columns(head)
+def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
+    """Take the columns of decimal numbers for the labels'; refuse to guess in case of doubt."""
+    head = table.head()
+    decimals, zeros, whole = (
+        [name for name in names if name != label_column] for names in numeric_columns(head)
+    )
+    if zeros:
+        raise UnlabelError(
+            f"{table.path} has 0 in every row of column {zeros[0]!r}, which may or may not be a "
+            "label: name the labels with --classes."
         )
-        if zeros:
-            raise UnlabelError(
-                f"{table.path} has 0 in every row of column {zeros[0]!r}, which may be a label or "
-                "not: name the labels with --classes."
-            )
-        if len(classes) < 2:
-            raise UnlabelError(
-                f"{table.path} has no columns of decimal numbers that could be confidences: "
-                + (
-                    numbers_of_another_kind(head)
-                    or "name the labels with --classes, or the column of lists with --list-column."
-                )
-            )
-        guess = f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
-        doubtful = next((name for name in whole if name not in classes), "")
-    wide = WideColumns(as_classes(classes), guess, doubtful)
-    times = Counter(names)
-    for name in wide.names:
-        if times[name] != 1:
-            raise UnlabelError(
-                f"{table.path} has {times[name]} columns {name!r} and needs one for the "
-                f"label of that name: its columns are {listing(names)}."
-            )
-    return wide
+    if len(decimals) < 2:
+        advice = (
+            spreadsheet_number_advice(head)
+            or "name the labels with --classes, or the list column with --list-column."
+        )
+        raise UnlabelError(
+            f"{table.path} has no columns of decimal numbers that could be confidences: {advice}"
+        )
+    guess = f"The labels were taken to be {listing(decimals)}: if not, name them with --classes."
+    require_columns(table.schema.names, decimals, str(table.path))
+    doubtful = next((name for name in whole if name not in decimals), "")
+    return WideColumns(as_classes(decimals), guess, doubtful)
 
 
 def no_label_column(
     table: Table, name: str, classes: Sequence[Label] | None, list_column: str | None
 ) -> UnlabelError:
-    """Say that no one column of true labels is there, and which may be meant."""
-    names = table.schema.names
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    hint = f"the nearest is {near[0]!r}"
+    """Describe a missing column of true labels, and name the column that may be meant."""
+    hint = nearest_column(table.schema.names, name)
     with suppress(UnlabelError):
-        found = _label_columns(table.head(), find_columns(table, classes, list_column=list_column))
+        columns = table_columns(table, classes, list_column=list_column)
+        confidences, head = set(columns.names), table.head()
+        found = [
+            other
+            for other, column in zip(head.schema.names, head.columns, strict=True)
+            if other not in confidences and _holds_labels(column, columns.classes)
+        ]
         if len(found) == 1:
-            hint = f"the one that holds labels is {found[0]!r}"
+            hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(
-        f"{table.path} has {names.count(name)} columns {name!r} and needs one: choose it with "
-        f"--label-column; {hint}."
+        f"{table.path} has no column {name!r}: choose the true labels' with --label-column{hint}."
     )
 
 
-def _label_columns(batch: pa.RecordBatch, columns: TableColumns) -> list[str]:
-    """The names of the columns that hold labels and nothing else."""
-    confidences, found = set(columns.names), []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in confidences:
-            continue
-        with suppress(UnlabelError):
-            values = label_cells(column, name).unique().drop_null()
-            if len(values) and None not in label_positions(values, columns.classes):
-                found.append(name)
-    return found
+def _holds_labels(column: pa.Array, classes: Sequence[Label]) -> bool:
+    with suppress(UnlabelError):
+        values = label_cells(column, "").unique().drop_null()
+        return len(values) > 0 and None not in label_positions(values, classes)
+    return False
 
 
-def replaced(
+def replace_confidences(
     batch: pa.RecordBatch,
     source: TableColumns,
     confidences: dict[str, pa.Array],
     added: dict[str, pa.Array],
 ) -> pa.RecordBatch:
     """Put new confidences in the place of a batch's own, and further columns at its end."""
-    own = set(source.names)
-    same_layout = own.issuperset(confidences)
-    first = next(name for name in batch.schema.names if name in own)
-    named: list[tuple[pa.Field, pa.Array]] = []
+    own, waiting = set(source.names), dict(confidences)
+    is_same_layout = own.issuperset(confidences)
+    columns: list[tuple[pa.Field, pa.Array]] = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        name = field.name
-        if name not in own:
-            named.append((field, column))
-        elif same_layout and name in confidences:
-            named.append(_named(name, confidences[name]))
-        elif not same_layout and name == first:
-            named += [_named(*item) for item in confidences.items()]
-    named += [_named(*item) for item in added.items()]
-    fields, columns = zip(*named, strict=True)
-    schema = pa.schema(fields, batch.schema.metadata)
-    return pa.RecordBatch.from_arrays(list(columns), schema=schema)
+        if field.name not in own:
+            columns.append((field, column))
+            continue
+        names = {field.name} & waiting.keys() if is_same_layout else [*waiting]
+        columns += [_named(name, waiting.pop(name)) for name in names]
+    columns += [_named(*item) for item in added.items()]
+    schema = pa.schema([field for field, _ in columns], batch.schema.metadata)
+    return pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
 
 
 def _named(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array]:

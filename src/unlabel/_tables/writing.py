@@ -1,4 +1,4 @@
-"""Tables of confidences written to npy, npz, csv and parquet, batch by batch."""
+"""Write tables of confidences to npy, npz, csv and parquet files, batch by batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from unlabel._tables.labels import positions_by_text
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 
-Write = Callable[[pa.RecordBatch], None]
+Write = Callable[[pa.RecordBatch], object]
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def write_table(
     overwrite: bool,
     classes: tuple[Label, ...] | None = None,
 ) -> Iterator[Write]:
-    """Open a table for writing; it appears whole, when the block ends well."""
+    """Open a table for writing; the file appears, complete, once the block has succeeded."""
     path = Path(path)
     writer = by_ending(path, WRITERS)
     with whole_file(path, overwrite=overwrite) as part:
@@ -46,7 +46,7 @@ def write_table(
 
 
 def plain_labels(labels: tuple[Label, ...]) -> np.ndarray[Any, Any]:
-    """Labels of one type as they are, and any others as texts: a column has one type."""
+    """Make an array of labels, as texts if their types differ: a column has one type."""
     array = label_array(labels)
     return array if array.dtype != object else np.array([*positions_by_text(labels)])
 
@@ -61,29 +61,21 @@ def _write_parquet(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Writ
 def _write_csv(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Write]:
     for field in schema:
         if pa.types.is_nested(field.type):
-            raise UnlabelError(
-                f"The column {field.name!r} is nested, which csv cannot hold: name the output "
-                ".parquet."
-            )
+            raise _needs_parquet(f"The column {field.name!r} is nested, which csv cannot hold")
     with path.open("wb") as file:
-        file.write(_csv_text(schema.empty_table().to_batches() or [], schema, header=True))
-
-        def write(batch: pa.RecordBatch) -> None:
-            file.write(_csv_text([batch], schema, header=False))
-
-        yield write
+        file.write(_csv_text(schema.empty_table(), header=True))
+        yield lambda batch: file.write(_csv_text(batch, header=False))
 
 
-def _csv_text(batches: list[pa.RecordBatch], schema: pa.Schema, *, header: bool) -> bytes:
-    """CSV with quotes only where a text of the batch needs them, as most files have it."""
-    table = pa.Table.from_batches(batches, schema)
+def _csv_text(rows: pa.RecordBatch | pa.Table, *, header: bool) -> bytes:
+    """Format rows as csv, with quotes only if one of the texts needs them."""
     for style in ("none", "needed"):
         text = io.BytesIO()
         options = pa.csv.WriteOptions(
             include_header=header, quoting_style=style, quoting_header=style
         )
         try:
-            pa.csv.write_csv(table, text, options)
+            pa.csv.write_csv(rows, text, options)
         except pa.ArrowInvalid:
             if style == "needed":
                 raise
@@ -96,24 +88,27 @@ def _csv_text(batches: list[pa.RecordBatch], schema: pa.Schema, *, header: bool)
 def _write_npy(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Write]:
     if len(schema) != 1 or not pa.types.is_fixed_size_list(schema.types[0]):
         raise UnlabelError(
-            "An npy file holds confidences alone, and there are further columns: name the output "
-            ".npz or .parquet."
+            "An npy file holds nothing but confidences, and there are other columns: give the "
+            "output the ending .npz or .parquet."
         )
     kind = schema.types[0]
-    header = {"descr": np.dtype(kind.value_type.to_pandas_dtype()).str, "fortran_order": False}
+    dtype = np.dtype(kind.value_type.to_pandas_dtype()).str
     rows = 0
     with path.open("wb") as file:
-        # NumPy pads the header, so the number of rows can be put in at the end.
-        np.lib.format.write_array_header_1_0(file, {**header, "shape": (rows, kind.list_size)})
+
+        def write_header() -> None:
+            header = {"descr": dtype, "fortran_order": False, "shape": (rows, kind.list_size)}
+            np.lib.format.write_array_header_1_0(file, header)
 
         def write(batch: pa.RecordBatch) -> None:
             nonlocal rows
             rows += len(batch)
             file.write(batch.column(0).flatten().to_numpy().tobytes())
 
+        write_header()
         yield write
-        file.seek(0)
-        np.lib.format.write_array_header_1_0(file, {**header, "shape": (rows, kind.list_size)})
+        file.seek(0)  # NumPy pads the header: the number of rows fits in at the end
+        write_header()
 
 
 @contextmanager
@@ -133,37 +128,33 @@ def _write_npz(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Write]:
 def _refuse_what_npz_cannot_hold(schema: pa.Schema) -> None:
     name, times = Counter(schema.names).most_common(1)[0]
     if times > 1:
-        raise UnlabelError(
-            f"There are {times} columns {name!r}, of which an npz file can hold one: rename them, "
-            "or name the output .parquet."
-        )
+        raise _needs_parquet(f"There are {times} columns {name!r}, and npz can hold only one")
     lists = [field.name for field in schema if pa.types.is_fixed_size_list(field.type)]
     if len(lists) > 1:
-        raise UnlabelError(
-            f"The columns {lists[0]!r} and {lists[1]!r} hold lists, and an npz file only those of "
-            "the confidences: name the output .parquet."
+        raise _needs_parquet(
+            f"{lists[0]!r} and {lists[1]!r} are list columns, and npz can hold one"
         )
     for field in schema:
+        column = f"The column {field.name!r}"
         if field.name == "classes" or "\0" in field.name or field.name.endswith(".npy"):
-            raise UnlabelError(
-                f"The column {field.name!r} has a name with another meaning in an npz file: rename "
-                "it, or name the output .parquet."
-            )
+            raise _needs_parquet(f"{column} has a name with another meaning in npz files")
         if field.name not in lists and not _fits_an_array(field.type):
-            raise UnlabelError(
-                f"The column {field.name!r} has the type {field.type}, which npz cannot hold: name "
-                "the output .parquet."
-            )
+            raise _needs_parquet(f"{column} has the type {field.type}, which npz cannot hold")
+
+
+def _needs_parquet(problem: str) -> UnlabelError:
+    return UnlabelError(f"{problem}: give the output the ending .parquet.")
 
 
 def _fits_an_array(kind: pa.DataType) -> bool:
-    of = pa.types
-    if of.is_dictionary(kind):
+    types = pa.types
+    if types.is_dictionary(kind):
         return _fits_an_array(kind.value_type)
-    plain = (of.is_integer, of.is_floating, of.is_boolean, of.is_date, of.is_duration)
-    texts = (of.is_string, of.is_large_string, of.is_string_view)
-    has_no_zone = of.is_timestamp(kind) and kind.tz is None
-    return has_no_zone or any(is_kind(kind) for is_kind in plain + texts)
+    if types.is_timestamp(kind):
+        return kind.tz is None
+    plain = (types.is_integer, types.is_floating, types.is_boolean, types.is_date)
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    return any(is_kind(kind) for is_kind in (*plain, types.is_duration, *texts))
 
 
 def _array(name: str, column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
@@ -171,9 +162,7 @@ def _array(name: str, column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
         entries = np.asarray(column.combine_chunks().flatten())
         return entries.reshape(-1, column.type.list_size)
     if column.null_count:
-        raise UnlabelError(
-            f"The column {name!r} has empty cells, which npz cannot hold: name the output .parquet."
-        )
+        raise _needs_parquet(f"The column {name!r} has empty cells, which npz cannot hold")
     values: np.ndarray[Any, Any] = column.to_numpy()
     return values.astype(np.str_) if values.dtype == object else values
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from unlabel.bench.suites import SUITES
-from unlabel.errors import UnlabelError
+from unlabel.errors import UnlabelError, needs_extra
 
 
 def main() -> None:
@@ -24,10 +24,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--stop-after", type=float, metavar="SECONDS")
     try:
-        from unlabel.bench.runner import report_failures, run_suite
-    except ModuleNotFoundError as error:
-        parser.error(f"The benchmark needs {error.name}: pip install 'unlabel[bench]'.")
-    try:
+        with needs_extra("bench"):
+            from unlabel.bench.runner import report_failures, run_suite
         failures = run_suite(**vars(parser.parse_args()))
     except UnlabelError as error:
         parser.error(str(error))

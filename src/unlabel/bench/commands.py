@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unlabel.errors import UnlabelError
+from unlabel.errors import needs_extra
 
 app = typer.Typer(
     help="Run the paper's experiments and print its tables beside ours.",
@@ -46,12 +46,8 @@ def run(
 
     Finished work is not repeated: a stopped run resumes where it left off.
     """
-    try:
+    with needs_extra("bench"):
         from unlabel.bench.runner import report_failures, run_suite
-    except ModuleNotFoundError as error:
-        raise UnlabelError(
-            f"The benchmark needs {error.name}: pip install 'unlabel[bench]'."
-        ) from error
     failures = run_suite(
         suite,
         out=out,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+from unlabel._typing import Progress as Progress
 
 WIDTH = 30
 SECONDS_BETWEEN = 0.1
-
-Progress = Callable[[float], None]  # called with the fraction that is done
 
 
 def no_progress(fraction: float) -> None:

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
+import rich.progress
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.markup import escape
 
 from unlabel._files.atomic import refuse_existing, require_file, whole_file
 from unlabel._printing import printable
-from unlabel._tables.streaming import Progress as Report
-from unlabel._tables.streaming import apply_table, fit_table
-from unlabel._typing import InputKind, Method
+from unlabel._tables.streaming import ApplyOptions, apply_table, fit_table
+from unlabel._typing import InputKind, Method, Progress
 from unlabel.bench.commands import app as bench
 from unlabel.cli.inspect import describe
 from unlabel.errors import UnlabelError
@@ -31,74 +31,81 @@ app = typer.Typer(
 app.add_typer(bench, name="bench")
 console = Console()
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
-ListColumn = Annotated[
-    str | None,
-    typer.Option(help="The column of lists that holds the confidences, where there are several."),
+FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
+Remove = Annotated[
+    list[str] | None, typer.Option(help="A label to retire; repeat it for more, in order.")
+]
+Input = Annotated[
+    InputKind | None,
+    typer.Option(
+        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
+    ),
 ]
 Classes = Annotated[
     str | None,
     typer.Option(
         metavar="A,B,...|@FILE",
         help="The labels of the model, in the order of its outputs: separated by commas, or a "
-        "text file with one a line.",
+        "text file with one label per line.",
     ),
 ]
+ListColumn = Annotated[
+    str | None,
+    typer.Option(help="The list column with the confidences, if there are several."),
+]
+LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
 
 
 @app.command()
 def fit(
     reference: Annotated[Path, typer.Argument(help="Table of confidences with true labels.")],
     out: Annotated[Path, typer.Option(help="The filter to write, a .safetensors file.")],
-    remove: Annotated[
-        list[str] | None, typer.Option(help="A label to remove; repeat it for more, in order.")
-    ] = None,
+    remove: Remove = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="A label to keep, all others going; repeat it.")
+        list[str] | None,
+        typer.Option(help="A label to retain; repeat it for more. All others are retired."),
     ] = None,
     method: Annotated[
         Method, typer.Option(help="mask needs no true labels; literal is for audit only.")
     ] = "osr",
-    input: Annotated[InputKind, typer.Option(help="What the confidences are.")] = "probabilities",
+    input: Input = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Fit a temperature on rows of labels that remain.")
+        bool, typer.Option("--calibrate", help="Fit a temperature on rows of retained labels.")
     ] = False,
-    label_column: Annotated[str, typer.Option(help="The column of true labels.")] = "label",
+    label_column: LabelColumn = "label",
     classes: Classes = None,
     list_column: ListColumn = None,
     force: Force = False,
 ) -> None:
     """Fit a filter on a table of reference rows (.parquet, .csv, .npz).
 
-    The table has one column of confidences a label, or one column of lists, and a column
+    The table has one column of confidences per label, or a single list column, and a column
     with each row's true label.
     """
     refuse_existing(out, overwrite=force)
-    with progress_bar(f"Reading {reference.name}") as report:
+    with progress_bar(f"Reading {reference.name}") as progress:
         fitted, guess = fit_table(
             reference,
             remove=remove,
             keep=keep,
             method=method,
-            input=input,
+            input=input or "probabilities",
             calibrate=calibrate,
             classes=_class_names(classes),
             list_column=list_column,
             label_column=label_column,
-            progress=report,
+            progress=progress,
         )
     fitted.save(out, overwrite=force)
-    _say(
-        f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed "
-        f"({sum(fitted.counts)} reference rows)."
-    )
+    _print_line(f"{out}: {_retired_count(fitted)} ({sum(fitted.counts)} reference rows).")
     if guess:
-        _say(guess)
+        _print_line(guess)
 
 
 @app.command()
 def apply(
-    filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
+    filter: FilterFile,
     predictions: Annotated[Path, typer.Argument(help="Table of confidences.")],
     out: Annotated[Path, typer.Option(help="The table to write.")],
     top_label: Annotated[
@@ -106,57 +113,34 @@ def apply(
     ] = False,
     removed_mass: Annotated[
         bool,
-        typer.Option("--removed-mass", help="Add what the removed labels held as `removed_mass`."),
+        typer.Option("--removed-mass", help="Add the mass of retired labels as `removed_mass`."),
     ] = False,
     only_changed: Annotated[
         bool, typer.Option("--only-changed", help="Write only rows whose top label changed.")
     ] = False,
-    input: Annotated[
-        InputKind | None,
-        typer.Option(help="What the confidences are, by default what the filter was fitted on."),
-    ] = None,
+    input: Input = None,
     list_column: ListColumn = None,
     engine: Annotated[
         Literal["local", "spark"],
-        typer.Option(help="spark writes a folder of .parquet or .csv files, with the extra."),
+        typer.Option(help="spark needs its extra and writes a folder of .parquet or .csv files."),
     ] = "local",
     force: Force = False,
 ) -> None:
     """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
 
-    Streams batch by batch. Other columns stay as they are, those of removed labels go.
+    The table is streamed, batch by batch. The columns of retired labels are dropped; columns
+    without confidences stay as they are.
     """
     fitted = OutputFilter.load(filter).taking(input)
+    options = ApplyOptions(top_label, removed_mass, only_changed, list_column, overwrite=force)
     if engine == "spark":
-        try:
-            from unlabel.spark.files import apply_with_spark
-        except ModuleNotFoundError as error:
-            raise UnlabelError(str(error)) from error
-        written = apply_with_spark(
-            fitted,
-            predictions,
-            out,
-            top_label=top_label,
-            removed_mass=removed_mass,
-            only_changed=only_changed,
-            list_column=list_column,
-            overwrite=force,
-        )
-        _say(f"{out}: {written:,} rows written.")
+        from unlabel.spark.files import apply_with_spark
+
+        _print_line(f"{out}: {apply_with_spark(fitted, predictions, out, options):,} rows written.")
         return
-    with progress_bar(f"Filtering {predictions.name}") as report:
-        applied = apply_table(
-            fitted,
-            predictions,
-            out,
-            top_label=top_label,
-            removed_mass=removed_mass,
-            only_changed=only_changed,
-            list_column=list_column,
-            overwrite=force,
-            progress=report,
-        )
-    _say(
+    with progress_bar(f"Filtering {predictions.name}") as progress:
+        applied = apply_table(fitted, predictions, out, options, progress)
+    _print_line(
         f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
         f"of {applied.rows:,}."
     )
@@ -165,81 +149,64 @@ def apply(
 @app.command()
 def onnx(
     model: Annotated[Path, typer.Argument(help="A classifier, an .onnx file.")],
-    filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
+    filter: FilterFile,
     out: Annotated[Path, typer.Option(help="The .onnx file to write.")],
-    input: Annotated[
-        InputKind | None,
-        typer.Option(help="What the model gives: what the filter was fitted on, if not given."),
-    ] = None,
+    input: Input = None,
     output: Annotated[
-        str | None,
-        typer.Option(help="The output with the confidences, where there are several."),
+        str | None, typer.Option(help="The output with the confidences, if there are several.")
     ] = None,
     force: Force = False,
 ) -> None:
     """Append a filter to an ONNX model, with standard operators only.
 
-    The outputs keep their names; one with the top label is found anew.
+    The outputs keep their names; an output with the top label is computed anew.
     """
-    try:
-        from unlabel.onnx import graft_file
-    except ModuleNotFoundError as error:
-        raise UnlabelError(str(error)) from error
+    from unlabel.onnx import graft_file
+
     fitted = OutputFilter.load(filter).taking(input)
     changed = graft_file(model, fitted, out, output=output, overwrite=force)
-    _say(
-        f"{out}: {len(fitted.removed)} of {len(fitted.classes_in)} labels removed from "
-        f"{', '.join(changed)}."
-    )
+    _print_line(f"{out}: {_retired_count(fitted)} from {', '.join(changed)}.")
 
 
 @app.command()
-def inspect(
-    filter: Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")],
-) -> None:
-    """Show what a filter removes, what it keeps and where the removed labels' means go."""
+def inspect(filter: FilterFile) -> None:
+    """Show the labels that a filter retires and retains, and where the retired ones' means go."""
     console.print(describe(OutputFilter.load(filter)))
 
 
 @app.command()
 def evaluate(
-    base: Annotated[Path, typer.Argument(help="Table of the model's confidences, with labels.")],
-    remove: Annotated[
-        list[str] | None,
-        typer.Option(help="A label to remove; repeat it. Fitted on half of the rows."),
-    ] = None,
+    base: Annotated[
+        Path, typer.Argument(help="Table of the model's confidences, with true labels.")
+    ],
+    remove: Remove = None,
     filter: Annotated[
-        Path | None, typer.Option(help="A filter, in place of labels, fitted on other rows.")
+        Path | None, typer.Option(help="A filter fitted on other rows, in place of --remove.")
     ] = None,
     retrained: Annotated[
         list[Path] | None,
         typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
     ] = None,
-    input: Annotated[
-        InputKind | None,
-        typer.Option(
-            help="What the confidences are, in every table; by default probabilities, or what the "
-            "filter was fitted on."
-        ),
-    ] = None,
-    label_column: Annotated[str, typer.Option(help="The column of true labels.")] = "label",
+    input: Input = None,
+    label_column: LabelColumn = "label",
     classes: Classes = None,
     list_column: ListColumn = None,
     json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
     force: Force = False,
 ) -> None:
-    """Show what removing labels does, beside mask and retrained models.
+    """Show the effect of retiring labels, beside mask and retrained models.
 
-    Filters are judged on rows they were not fitted on.
+    With --remove, a filter is fitted on half of the rows. Filters are judged on rows that
+    they were not fitted on.
     """
-    # What judges outputs is slow to import, and no other command needs it.
+    # Slow to import, and needed by no other command.
     from unlabel._tables.evaluate import evaluate_tables
     from unlabel.cli.summary_table import show
     from unlabel.evaluation.summary import write_summary
 
     if json is not None:
         refuse_existing(json, overwrite=force)
-    with progress_bar("Evaluating") as report:
+    with progress_bar("Evaluating") as progress:
         summary = evaluate_tables(
             base,
             remove=remove,
@@ -249,7 +216,7 @@ def evaluate(
             label_column=label_column,
             classes=_class_names(classes),
             list_column=list_column,
-            progress=report,
+            progress=progress,
         )
     if json is not None:
         write_summary(summary, json, overwrite=force)
@@ -258,59 +225,56 @@ def evaluate(
 
 @app.command()
 def report(
-    summary: Annotated[Path, typer.Argument(help="What `unlabel evaluate --json` wrote.")],
+    summary: Annotated[Path, typer.Argument(help="A summary from `unlabel evaluate --json`.")],
     out: Annotated[Path, typer.Option(help="The page to write, an .html file.")],
     force: Force = False,
 ) -> None:
-    """Turn a summary into a page to look at: one HTML file that needs nothing else."""
+    """Turn a summary into a report, a single HTML file that needs nothing else."""
     from unlabel.evaluation.summary import read_summary
     from unlabel.report import render
 
     page = render(read_summary(summary))
     with whole_file(out, overwrite=force) as part:
         part.write_text(page, encoding="utf-8")
-    _say(f"{out} written.")
+    _print_line(f"{out} written.")
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to leave the files in.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("demo"),
 ) -> None:
-    """Retire labels of two real classifiers and compare with really retraining them.
+    """Retire labels of two real classifiers, and compare with retraining them.
 
-    Leaves tables to try the other commands on, and a report.
+    Leaves a report, and tables to try the other commands on.
     """
-    # What trains models is slow to import, and no other command needs it.
+    # Slow to import, and needed by no other command.
     from unlabel.cli.demo import retire_cifar10, retire_digits
 
     console.print(retire_digits(out))
-    console.print("\nResNet18 on CIFAR-10, beside two models really retrained:\n")
+    console.print("\nResNet18 on CIFAR-10, beside two retrained models:\n")
     console.print(retire_cifar10(out))
     console.print()
-    _say(f"Look at {out / 'report.html'}.")
+    _print_line(f"Look at {out / 'report.html'}.")
 
 
-def _say(text: str) -> None:
-    """Print a text in one line, whatever names of files and labels look like."""
+def _print_line(text: str) -> None:
+    """Print one line, whatever characters the names of files and labels contain."""
     console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
+def _retired_count(fitted: OutputFilter) -> str:
+    return f"{len(fitted.removed)} of {len(fitted.classes_in)} labels retired"
+
+
 @contextmanager
-def progress_bar(task: str) -> Iterator[Report]:
-    """Show how far a table has been read, on a terminal."""
+def progress_bar(task: str) -> Iterator[Progress]:
+    """Show on a terminal how far a table has been read."""
     terminal = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=terminal,
-        disable=not terminal.is_terminal,
-        transient=True,
-    )
-    with bar:
-        number = bar.add_task(printable(task), total=1.0)
-        yield lambda part: bar.update(number, completed=part)
+    with rich.progress.Progress(
+        console=terminal, disable=not terminal.is_terminal, transient=True
+    ) as bar:
+        task_id = bar.add_task(escape(printable(task)), total=1.0)
+        yield lambda part: bar.update(task_id, completed=part)
 
 
 def _class_names(text: str | None) -> list[str] | None:
@@ -321,7 +285,7 @@ def _class_names(text: str | None) -> list[str] | None:
         # Spreadsheets and Notepad put a byte order mark first.
         lines = file.read_text(encoding="utf-8-sig").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UnlabelError(f"{text[1:]} could not be read as a list of labels: {error}.") from error
+        raise UnlabelError(f"{file} could not be read as a list of labels: {error}.") from error
     if not lines:
-        raise UnlabelError(f"{text[1:]} has no labels in it: write one on each line.")
+        raise UnlabelError(f"{file} has no labels in it: write one on each line.")
     return lines.split("\n")

@@ -1,4 +1,4 @@
-"""Two real classifiers without some of their labels, beside really retrained ones.
+"""Retire labels of two real classifiers, and compare with retraining them.
 
 One is trained on the spot, on handwritten digits. The other is a ResNet18 on CIFAR-10,
 whose outputs come with the package.
@@ -37,7 +37,7 @@ FORGET_SET = "F2"
 
 
 def retire_digits(folder: Path) -> Table:
-    """Train on handwritten digits, retire two and compare; leave tables and the filter."""
+    """Train on handwritten digits, retire two labels and compare; leave tables and the filter."""
     _make(folder)
     images, digits = load_digits(return_X_y=True)
     images, test_images, labels, test_labels = _halves(images, WORDS[digits], 0.4)
@@ -54,17 +54,12 @@ def retire_digits(folder: Path) -> Table:
     goal = retrained.predict_proba(test_images[judged])
 
     def filtered(source: Any, **options: Any) -> Floats:
-        """Confidences on the judged rows, filtered by what the reference rows tell."""
+        """Fit on the reference rows, and filter the confidences on the judged rows."""
         known = np.isin(reference_labels, source.classes_)
-        remove = [label for label in RETIRED if label in source.classes_]
-        fitted = fit_filter(
-            source.predict_proba(reference_images[known]),
-            reference_labels[known],
-            classes=source.classes_,
-            remove=remove,
-            **options,
-        )
-        if remove and options == {}:
+        rows, classes = source.predict_proba(reference_images[known]), source.classes_
+        options["remove"] = [label for label in RETIRED if label in classes]
+        fitted = fit_filter(rows, reference_labels[known], classes=classes, **options)
+        if options == {"remove": RETIRED}:
             fitted.save(folder / "retired.safetensors", overwrite=True)
         return fitted.apply(source.predict_proba(test_images[judged]))
 
@@ -85,7 +80,7 @@ def retire_digits(folder: Path) -> Table:
 
 
 def retire_cifar10(folder: Path) -> RenderableType:
-    """Judge the removal of labels from a real network; leave its tables and a report."""
+    """Evaluate the removal of labels from a real network; leave its tables and a report."""
     _make(folder)
     outputs = load_cifar10()
     removal = outputs.removals[FORGET_SET]
@@ -115,9 +110,8 @@ def _halves(images: Any, labels: Any, part: float) -> Any:
 
 
 def _train(images: Any, labels: Any, seed: int) -> MLPClassifier:
-    return MLPClassifier(hidden_layer_sizes=(64,), max_iter=500, random_state=seed).fit(
-        images, labels
-    )
+    model = MLPClassifier(hidden_layer_sizes=(64,), max_iter=500, random_state=seed)
+    return model.fit(images, labels)
 
 
 def _write(
@@ -137,9 +131,8 @@ def _comparison(
 ) -> Table:
     table = Table(
         title=f"Handwritten digits without {' and '.join(RETIRED)}: {len(labels)} test images of "
-        "the labels that remain",
-        caption="log-loss, calibration error and divergence from the retrained model (KL): lower "
-        "is better",
+        "retained labels",
+        caption="Lower is better in all but accuracy; divergence: KL to the retrained model",
     )
     table.add_column("")
     for heading in ("accuracy", "log-loss", "calibration error", "divergence"):

@@ -1,4 +1,4 @@
-"""A filter in the terminal: what it removes, what it keeps, where the means go."""
+"""Print a filter: its retired and retained labels, and where the means go."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ BAR_WIDTH = 24
 
 
 def describe(fitted: OutputFilter) -> RenderableType:
-    """Describe a filter."""
+    """Describe a filter for the terminal."""
     facts = Table.grid(padding=(0, 2))
     for name, value in (
-        ("removed", f"{len(fitted.removed)}: {listing(fitted.removed, MOST_LABELS)}"),
-        ("kept", f"{len(fitted.classes)}: {listing(fitted.classes, MOST_LABELS)}"),
+        ("retired", f"{len(fitted.removed)}: {listing(fitted.removed, MOST_LABELS)}"),
+        ("retained", f"{len(fitted.classes)}: {listing(fitted.classes, MOST_LABELS)}"),
         ("method", fitted.method),
         ("input", fitted.input),
         ("temperature", f"{fitted.temperature:.4g}" if fitted.temperature != 1 else "1 (none)"),
@@ -37,9 +37,9 @@ def _destinations(fitted: OutputFilter) -> RenderableType:
     if fitted.method == "literal":
         return Text("The published algorithm to the letter, for audit only.")
     if fitted.method == "mask":
-        return Text("The mass of removed labels goes to the others in proportion to theirs.")
+        return Text("The mass of retired labels goes to the others in proportion to theirs.")
     chart = Table(box=None, pad_edge=False)
-    for heading in ("removed", "rows", "goes to", ""):
+    for heading in ("retired", "rows", "goes to", ""):
         chart.add_column(heading, justify="right" if heading == "rows" else "left")
     rows = zip(fitted.removed, fitted.counts, fitted.destinations(), strict=True)
     for label, count, mixture in islice(rows, MOST_LABELS):
@@ -50,10 +50,7 @@ def _destinations(fitted: OutputFilter) -> RenderableType:
             chart.add_row(*(Text(cell) for cell in cells))
             names = ("", "")
     return Group(
-        Text("Where the mean vector of each removed label goes", style="bold"),
+        Text("Where the mean vector of each retired label goes", style="bold"),
         chart,
-        Text(
-            "The mean of what its rows become can differ, and takes rows to see: unlabel evaluate "
-            "and report."
-        ),
+        Text("The mean of its filtered rows can differ: see unlabel evaluate and report."),
     )

@@ -1,4 +1,4 @@
-"""A summary as a table in the terminal."""
+"""Print a summary as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def show(summary: Summary) -> RenderableType:
     rows, figures = summary["rows"], summary["figures"]
     fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
     lead = (
-        f"Removed: {listing(summary['labels']['removed'], MOST_LABELS)}. Judged on "
+        f"Retired: {listing(summary['labels']['removed'], MOST_LABELS)}. Judged on "
         f"{rows['of_retained_labels']:,} rows of retained and {rows['of_removed_labels']:,} of "
-        f"removed labels ({fitted})."
+        f"retired labels ({fitted})."
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
@@ -59,7 +59,7 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
         "lower is better in all but accuracy."
     )
     if competing_values(METRICS["to_retrained", "kl", "retained"], summary["figures"]):
-        yield "KL is to the retrained model, on rows of retained (kept) and removed labels (gone)."
+        yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
     if summary["seed_floor"]:
         yield "'retrained again' differs in its seed alone: its KL is the floor."
 

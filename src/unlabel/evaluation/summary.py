@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -19,14 +19,13 @@ from unlabel import metrics
 from unlabel._files.atomic import cannot_read, require_file, whole_file
 from unlabel._files.filter_file import no_constant
 from unlabel._labels import known_columns
-from unlabel._typing import Float64s, Floats
+from unlabel._typing import Float64s, Floats, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary_layout import SUMMARY, check_summary
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, Trial
 from unlabel.validation import true_columns
 
 Summary = dict[str, Any]
-Progress = Callable[[float], None]
 
 # Enough for hundreds of thousands of labels. A hostile file of this size takes 2 GB to read.
 MAX_BYTES = 64 << 20

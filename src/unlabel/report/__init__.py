@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from unlabel.errors import UnlabelError
+from unlabel.errors import needs_extra
 from unlabel.evaluation.summary import Summary
 from unlabel.report import formatting, plots, sentences
 from unlabel.report.comparison import INPUTS, compare
@@ -47,10 +47,8 @@ def render(summary: Summary) -> str:
 @cache
 def environment() -> Environment:
     """Set up Jinja with the templates and filters that pages share."""
-    try:
+    with needs_extra("cli"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ModuleNotFoundError as error:
-        raise UnlabelError(f"A report needs {error.name}: pip install 'unlabel[cli]'.") from None
     environment = Environment(
         loader=PackageLoader("unlabel.report"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""`unlabel apply --engine spark`: a table in, a folder of files out, both as Spark has them."""
+"""`unlabel apply --engine spark`: read a table and write a folder of files, as Spark does."""
 
 from __future__ import annotations
 
@@ -14,25 +14,18 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession, functions
+from pyspark.sql import Observation, SparkSession, functions
 
-from unlabel._files.atomic import (
-    behind_links,
-    cannot_read,
-    folder_beside,
-    refuse_existing,
-    require_file,
-)
-from unlabel._tables.csv_input import not_utf_8
-from unlabel._tables.streaming import Rewriting, target_columns
+from unlabel._files.atomic import behind_links, folder_beside, refuse_existing, require_file
+from unlabel._tables.csv_input import NOT_UTF_8
+from unlabel._tables.formats import by_ending, errors_naming
+from unlabel._tables.streaming import ApplyOptions, Rewriting, target_columns
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
-from unlabel.spark import row_errors
-from unlabel.spark.batches import find_columns, rewritten
+from unlabel.spark.batches import find_confidences, rewritten, row_errors
 
-FORMATS = (".parquet", ".csv")
-# Quotes are doubled, cells may hold line breaks and blanks, and a short line is an error, as is
-# a file of a folder whose header is not the first one's: Spark would go by the first one alone.
+# Quotes are doubled, cells may hold line breaks and blanks, and a short line is an error. So is
+# another header within a folder: Spark would go by the first file's alone.
 CSV: dict[str, Any] = {
     "header": True,
     "enforceSchema": False,
@@ -42,42 +35,36 @@ CSV: dict[str, Any] = {
     "ignoreLeadingWhiteSpace": False,
     "ignoreTrailingWhiteSpace": False,
 }
-# What Spark leaves in a folder that it has written to the end.
+FORMATS: dict[str, dict[str, Any]] = {".parquet": {}, ".csv": CSV}
+# The file by which Spark marks a folder that is complete.
 COMPLETE = "_SUCCESS"
 BLOCK_BYTES = 1 << 20
 
 
-def apply_with_spark(
-    fitted: OutputFilter,
-    path: Path,
-    out: Path,
-    *,
-    top_label: bool,
-    removed_mass: bool,
-    only_changed: bool,
-    list_column: str | None,
-    overwrite: bool,
-) -> int:
+def apply_with_spark(fitted: OutputFilter, path: Path, out: Path, options: ApplyOptions) -> int:
     """Write a table with the filter applied to its confidences, and count its rows."""
-    for table in (path, out):
-        if table.suffix not in FORMATS:
-            raise UnlabelError(
-                f"{table} has no ending that is known to Spark here: name it .parquet or .csv."
-            )
+    read_options, write_options = (by_ending(table, FORMATS) for table in (path, out))
     if not path.is_dir():
         require_file(path)
     if path.suffix == ".csv":
         _require_utf_8(path)
-    with whole_folder(out, overwrite=overwrite) as part, _session() as spark, _told(path):
-        df = _read(spark, path)
-        source = find_columns(df.schema, list_column, fitted.classes_in)
-        target = target_columns(source, out)
-        rewriting = Rewriting(fitted, source, target, top_label, removed_mass, only_changed)
+    naming = errors_naming(path, "filtered by Spark", PySparkException, Py4JJavaError)
+    with (
+        whole_folder(out, overwrite=options.overwrite) as part,
+        _session() as spark,
+        naming,
+        row_errors(),
+    ):
+        # Escaped, as Spark reads a path as a pattern.
+        location = re.sub(r"([{}\[\]*?\\])", r"\\\1", _location(path))
+        df = spark.read.load(location, path.suffix[1:], **read_options)
+        source = find_confidences(df.schema, options.list_column, fitted.classes_in)
+        rewriting = Rewriting(fitted, source, target_columns(source, out), options)
         counted = Observation()
         kept = rewritten(df, rewriting).observe(
             counted, functions.count(functions.lit(1)).alias("rows")
         )
-        _write(kept, part, out.suffix)
+        kept.write.options(**write_options).save(_location(part), out.suffix[1:])
         return int(counted.get["rows"])
 
 
@@ -92,32 +79,26 @@ def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
         )
     real = behind_links(path)
     with folder_beside(real) as folder:
-        yield folder / "new"
-        _put_in_place(folder / "new", real, folder / "old")
-
-
-def _put_in_place(new: Path, path: Path, old: Path) -> None:
-    """Rename a folder, and what is in its place before; put that back where it fails."""
-    if not path.exists():
-        new.rename(path)
-        return
-    try:
-        path.rename(old)
-        new.rename(path)
-    except BaseException:
-        if not path.exists():
-            old.rename(path)
-        raise
+        new, old = folder / "new", folder / "old"
+        yield new
+        try:
+            if real.exists():
+                real.rename(old)
+            new.rename(real)
+        except BaseException:
+            if old.exists() and not real.exists():
+                old.rename(real)
+            raise
 
 
 @contextmanager
 def _session() -> Iterator[SparkSession]:
-    """The session that is there, or one of the settings in force, quiet and ended at the end."""
+    """Use the running session, or start a quiet one with Spark's own settings and stop it."""
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
         return
-    # Without an activated environment the workers would be another Python than this one.
+    # Without an activated environment the workers would run another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("unlabel apply").config("spark.log.level", "OFF")
     builder = builder.config("spark.sql.caseSensitive", "true")  # a and A are two labels
@@ -128,50 +109,19 @@ def _session() -> Iterator[SparkSession]:
         started.stop()
 
 
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Name the table in what is said of its rows, and say in a line what Spark says in many."""
-    try:
-        with row_errors():
-            yield
-    except UnlabelError as error:
-        raise UnlabelError(f"{path}: {error}") from None
-    except (PySparkException, Py4JJavaError) as error:
-        causes = re.findall(r"^Caused by: [\w.$]+: (.+)", str(error), re.MULTILINE)
-        why = (causes or str(error).splitlines())[-1 if causes else 0].rstrip(".")
-        raise UnlabelError(f"{path} could not be filtered by Spark: {why}.") from None
-
-
-def _read(spark: SparkSession, path: Path) -> DataFrame:
-    # Escaped: a file's name is no pattern here.
-    location = re.sub(r"([{}\[\]*?\\])", r"\\\1", _location(path))
-    if path.suffix == ".csv":
-        return spark.read.csv(location, **CSV)
-    return spark.read.parquet(location)
-
-
 def _require_utf_8(path: Path) -> None:
-    """Refuse csv files in another encoding, whose letters Spark would replace without a word."""
+    """Refuse csv files in another encoding: Spark would silently replace their letters."""
     for file in filter(Path.is_file, path.rglob("*.csv")) if path.is_dir() else [path]:
         decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            with file.open("rb") as content:
+        with errors_naming(file, "read", OSError), file.open("rb") as content:
+            try:
                 for block in iter(partial(content.read, BLOCK_BYTES), b""):
                     decoder.decode(block)
                 decoder.decode(b"", final=True)
-        except UnicodeDecodeError as error:
-            raise not_utf_8(file) from error
-        except OSError as error:
-            raise cannot_read(file, error) from error
-
-
-def _write(df: DataFrame, path: Path, suffix: str) -> None:
-    if suffix == ".csv":
-        df.write.options(**CSV).csv(_location(path))
-    else:
-        df.write.parquet(_location(path))
+            except UnicodeDecodeError as error:
+                raise UnlabelError(NOT_UTF_8) from error
 
 
 def _location(path: Path) -> str:
-    """A file of this machine, whatever file system Spark takes for its own."""
+    """Name a file of this machine, whichever file system is Spark's default."""
     return f"file://{path.absolute()}"

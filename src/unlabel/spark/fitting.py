@@ -1,4 +1,4 @@
-"""Fitting as distributed sums: two passes over the rows of each removed label."""
+"""Fit a filter by distributed sums: two passes over the rows of each retired label."""
 
 from __future__ import annotations
 
@@ -11,88 +11,96 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DateType,
-    DoubleType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, DateType, NumericType, StringType
 
 from unlabel._labels import as_classes, labels_to_remove, no_such_label
 from unlabel._method.statistics import ROUNDING, away_from, label_statistics
 from unlabel._tables.labels import MOST_SPELLINGS, is_missing, label_positions
-from unlabel._tables.layout import ListColumn, TableColumns
-from unlabel._typing import (
-    INPUT_KINDS,
-    METHODS,
-    Float64s,
-    InputKind,
-    Label,
-    Method,
-)
+from unlabel._tables.layout import ListColumn, TableColumns, require_columns
+from unlabel._typing import INPUT_KINDS, METHODS, Float64s, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.spark.batches import (
-    SPARK_TYPES,
+    TABLE,
     Batches,
     CheckedRows,
     arrow_schema,
     column_of,
-    find_columns,
+    find_confidences,
     map_batches,
     naming_column,
     numbered,
-    require_column,
+    row_errors,
 )
 from unlabel.validation import choice
 
 # The reference rows are spread over tasks of about this many confidences.
-ENTRIES_A_TASK = 1 << 20
+ENTRIES_PER_TASK = 1 << 20
 LABEL_TYPES = (StringType, NumericType, BooleanType, DateType)
-SUMS = StructType([StructField("sums", ArrayType(DoubleType()))])
+SUMS = "sums array<double>"
 
 
-def fit_distributed(
+@row_errors()
+def fit(
     df: DataFrame,
     *,
-    remove: Iterable[Any] | None,
-    keep: Iterable[Any] | None,
-    columns: str | Sequence[str] | None,
-    classes: Iterable[Any] | None,
-    label_column: str,
-    method: Method,
-    input: InputKind,
+    remove: Iterable[Any] | None = None,
+    keep: Iterable[Any] | None = None,
+    columns: str | Sequence[str] | None = None,
+    classes: Iterable[Any] | None = None,
+    label_column: str = "label",
+    method: Method = "osr",
+    input: InputKind = "probabilities",
+    calibrate: bool = False,
 ) -> OutputFilter:
-    """Fit a filter; `unlabel.spark.fit` describes the arguments."""
+    """Fit a filter on the reference rows of a DataFrame, by sums that executors compute.
+
+    Of rows of retained labels nothing is read but the true labels.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Confidences in one column per label, or in one array column, and true labels.
+    remove, keep, method, input
+        As `unlabel.LabelRemover` describes them.
+    columns : str or list of str, optional
+        The array column, or the columns of the labels in order. By default the columns
+        named after `classes` or, if there are none, the only array column.
+    classes : list of labels, optional
+        The labels of the model, by default `columns`, or 0, 1, ... for an array column.
+    label_column : str
+        The column of true labels. A number, a double of Spark ML too, is the label of that
+        value; a text is the label with that text.
+    calibrate : bool
+        Must be False: a temperature takes many passes over all rows, and a sample suffices.
+
+    Returns
+    -------
+    OutputFilter
+        The filter that `unlabel.LabelRemover` fits on the same rows, within 1e-12.
+    """
+    if calibrate:
+        raise UnlabelError(
+            "calibrate=True is not distributed: fit without it, and set the temperature that "
+            "LabelRemover(..., calibrate=True) finds on a sample of the rows."
+        )
     choice(method, METHODS, "method")
     choice(input, INPUT_KINDS, "input")
     names = None if classes is None else as_classes(classes)
-    source = find_columns(df.schema, columns, names)
+    source = find_confidences(df.schema, columns, names)
     if isinstance(source, ListColumn) and names is None:
         source = replace(source, classes=tuple(range(_array_length(df, source.name))))
     names = names or source.classes
     removed = labels_to_remove(names, remove, keep)
-    steps = removed if method == "mask" else ()  # it needs no rows, and so runs nothing
-    nothing = np.zeros((len(steps), len(names)))
-    fitted = OutputFilter(
-        classes_in=names,
-        removed=steps,
-        means=nothing,
-        shares=nothing,
-        counts=(0,) * len(steps),
-        method=method,
-        input=input,
-    )
+    # mask needs no rows, and so runs nothing; the other methods begin with no label retired.
+    start = OutputFilter.mask(names, removed if method == "mask" else (), input=input)
+    fitted = replace(start, method=method)
     if fitted.removed == removed:
         return fitted
     spellings, count = _find_references(df, label_column, source, names, removed)
-    written = [*chain.from_iterable(spellings.values())]
-    references = _references(df, label_column, source, input, written)
-    tasks = math.ceil(count * len(names) / ENTRIES_A_TASK)
+    texts = [*chain.from_iterable(spellings.values())]
+    references = _references(df, label_column, source, input, texts)
+    tasks = math.ceil(count * len(names) / ENTRIES_PER_TASK)
     # Sorted, the cache can skip the rows of all labels but the one that is asked for.
     references = references.repartition(tasks).sortWithinPartitions("label").persist()
     try:
@@ -111,81 +119,72 @@ def _find_references(
     classes: Sequence[Label],
     removed: Sequence[Label],
 ) -> tuple[dict[Label, list[str]], int]:
-    """Find how Spark writes each removed label, and count the reference rows.
+    """Find Spark's spellings of each retired label, and count the reference rows.
 
-    It takes a pass over the true labels alone, which are checked, all of them.
+    This takes one pass over the column of true labels, and checks all of them.
     """
-    kind = require_column(df.schema, label_column)
+    require_columns(df.columns, [label_column], TABLE)
+    kind = df.schema[label_column].dataType
+    problem = None
     if label_column in source.names:
-        raise UnlabelError(
-            f"The column {label_column!r} holds confidences and cannot hold the true labels too: "
-            "choose another one with label_column='...'."
+        problem = "holds confidences and cannot hold the true labels too"
+    elif not isinstance(kind, LABEL_TYPES):
+        problem = (
+            f"has the type {kind.simpleString()} and true labels are texts, numbers or booleans"
         )
-    if not isinstance(kind, LABEL_TYPES):
+    if problem is not None:
         raise UnlabelError(
-            f"The column {label_column!r} has the type {kind.simpleString()} and true labels are "
-            "texts, numbers or booleans: choose another one with label_column='...'."
+            f"The column {label_column!r} {problem}: choose another one with label_column='...'."
         )
-    label = column_of(df, label_column)
-    grouped = numbered(df).groupBy(label.cast("string").alias("text"))
-    # With one more than these and the two kinds of empty cells, one is not a label of the model.
+    column = column_of(df, label_column)
+    grouped = numbered(df).groupBy(column.cast("string").alias("text"))
+    # Beyond these and the two kinds of empty cells, a text cannot be a label of the model.
     most = MOST_SPELLINGS * len(classes) + 3
-    found = grouped.agg(functions.count(functions.lit(1)), functions.any_value(label)).limit(most)
+    found = grouped.agg(functions.count(functions.lit(1)), functions.any_value(column)).limit(most)
     texts, counts, values = (column.combine_chunks() for column in found.toArrow().columns)
-    spellings: dict[Label, list[str]] = {of: [] for of in removed}
-    without = count = 0
+    spellings: dict[Label, list[str]] = {label: [] for label in removed}
+    without_label = count = 0
     unknown = []
-    groups = zip(*(of.to_pylist() for of in (texts, counts, values)), strict=True)
+    groups = zip(texts.to_pylist(), counts.to_pylist(), values.to_pylist(), strict=True)
     for (text, rows, value), position in zip(groups, label_positions(values, classes), strict=True):
         if is_missing(value) and position is None:
-            without += rows
+            without_label += rows
         elif position is None:
             unknown.append(text)
         elif classes[position] in spellings:
             spellings[classes[position]].append(text)
             count += rows
     if unknown:
-        raise no_such_label(
-            min(unknown), classes, f", and column {label_column!r} has it as a true label"
-        )
-    if without:
+        where = f", and column {label_column!r} has it as a true label"
+        raise no_such_label(min(unknown), classes, where)
+    if without_label:
         raise UnlabelError(
-            f"{without} rows have no true label in column {label_column!r}: give them one."
+            f"{without_label} rows have no true label in column {label_column!r}: give them one."
         )
-    for of, written in spellings.items():
+    for label, written in spellings.items():
         if not written:
             raise UnlabelError(
-                f"The label {of!r} has no reference rows: give the model's outputs on some "
+                f"The label {label!r} has no reference rows: give the model's outputs on some "
                 "inputs whose true label it is, or use method='mask', which needs none."
             )
     return spellings, count
 
 
 def _references(
-    df: DataFrame,
-    label_column: str,
-    source: TableColumns,
-    input: InputKind,
-    spellings: Sequence[str],
+    df: DataFrame, label_column: str, source: TableColumns, input: InputKind, texts: Sequence[str]
 ) -> DataFrame:
-    """The validated rows of removed labels: a label and an array of confidences each."""
-    text = column_of(df, label_column).cast("string")
+    """Validate the rows of retired labels, and give each as a label and an array."""
+    label = column_of(df, label_column).cast("string")
     named_by = naming_column(df.schema, [*source.names, label_column])
-    named = [*source.names] if named_by is None else [*source.names, named_by]
+    names = [*source.names] if named_by is None else [*source.names, named_by]
     rows = (
         numbered(df)
-        .where(text.isin(spellings))
-        .select(*[column_of(df, name).alias(name) for name in named], text.alias(label_column))
+        .where(label.isin(texts))
+        .select(*[column_of(df, name).alias(name) for name in names], label.alias(label_column))
     )
-    arrow = arrow_schema(rows.schema, source)
-    nothing = source.read(pa.RecordBatch.from_pylist([], schema=arrow), 0)
-    schema = StructType(
-        [
-            StructField("label", StringType()),
-            StructField("confidences", ArrayType(SPARK_TYPES[pa.from_numpy_dtype(nothing.dtype)])),
-        ]
-    )
-    checked = CheckedRows(source, input, named_by, ", among its rows of removed labels")
+    empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(rows.schema))
+    kind = "float" if source.read(empty, 0).dtype == np.float32 else "double"
+    checked = CheckedRows(source, input, named_by, ", among its rows of retired labels")
     target = ListColumn("confidences", source.classes, fixed_size=False)
 
     def check(batches: Batches) -> Batches:
@@ -193,13 +192,13 @@ def _references(
             lists = target.columns(confidences, source.classes)
             yield pa.RecordBatch.from_pydict({"label": batch.column(label_column), **lists})
 
-    return map_batches(rows, check, schema)
+    return map_batches(rows, check, f"label string, confidences array<{kind}>")
 
 
 def _with_label_removed(fitted: OutputFilter, label: Label, rows: DataFrame) -> OutputFilter:
-    """Fit one more label, in two passes over its rows as the steps so far leave them."""
-    there = fitted.retained_columns
-    column = int(np.searchsorted(there, fitted.classes_in.index(label)))
+    """Retire one more label, in two passes over its rows as the steps so far leave them."""
+    present = fitted.retained_columns
+    column = int(np.searchsorted(present, fitted.classes_in.index(label)))
 
     count, total = _summed(rows, fitted, lambda advanced: advanced)
     mean = total / count
@@ -212,10 +211,10 @@ def _with_label_removed(fitted: OutputFilter, label: Label, rows: DataFrame) -> 
 
     informative, total = _summed(rows, fitted, directions)
     total[column] = 0.0
-    # A single row differs from its mean by nothing, and so stands for rows that all do.
+    # A single row does not differ from its mean, and so stands for rows none of which does.
     share = total / informative if total.any() else label_statistics(mean[None, :], column)[1]
     statistics = np.zeros((2, len(fitted.classes_in)))
-    statistics[:, there] = mean, share
+    statistics[:, present] = mean, share
     return OutputFilter(
         classes_in=fitted.classes_in,
         removed=(*fitted.removed, label),
@@ -228,12 +227,12 @@ def _with_label_removed(fitted: OutputFilter, label: Label, rows: DataFrame) -> 
 
 
 def _summed(
-    rows: DataFrame, fitted: OutputFilter, of_rows: Callable[[Float64s], Float64s]
+    rows: DataFrame, fitted: OutputFilter, function: Callable[[Float64s], Float64s]
 ) -> tuple[float, Float64s]:
-    """Number and sum of what a function makes of the rows that a filter gives.
+    """Filter the rows, transform them by a function, and give the count and sum of the results.
 
-    The sums of all partitions are added up by one executor: the sum of a partition that
-    holds a single row of the label would be that row.
+    One executor adds up the sums of all partitions: the sum of a partition that holds a
+    single row of the label would be that row.
     """
     n_labels = len(fitted.classes_in)
 
@@ -242,7 +241,7 @@ def _summed(
         for batch in batches:
             lists = batch.column(0).flatten().to_numpy()
             advanced = fitted.apply_checked(lists.reshape(-1, n_labels).astype(np.float64))
-            summed = of_rows(np.asarray(advanced, dtype=np.float64))
+            summed = function(np.asarray(advanced, dtype=np.float64))
             total[0] += len(summed)
             total[1:] += np.ascontiguousarray(summed.T).sum(axis=1)  # contiguous: pairwise
         yield _as_batch(total)

@@ -222,7 +222,7 @@ def test_names_that_take_too_much_room_are_refused_before_anything_is_written(tm
     classes = [str(i) * 2_000_000 for i in range(4)]
     truth = [classes[i] for i in TRUTH]
     fitted = fit_filter(ROWS, truth, classes=classes, remove=classes[:1])
-    with pytest.raises(UnlabelError, match=r"names take over 4 MiB: shorten them"):
+    with pytest.raises(UnlabelError, match=r"take more than 4 MiB: shorten them"):
         fitted.save(tmp_path / "filter")
     assert list(tmp_path.iterdir()) == []
 

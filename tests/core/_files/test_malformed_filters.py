@@ -332,8 +332,8 @@ def test_no_malformed_file_leaves_a_file_behind(outcome):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("protocol-newer", "has protocol 2 and this version of unlabel reads up to 1: upgrade"),
-        ("protocol-much-newer", "has protocol 99 and this version of unlabel"),
+        ("protocol-newer", "has protocol 2, and this version of unlabel reads up to 1: upgrade"),
+        ("protocol-much-newer", "has protocol 99, and this version of unlabel"),
         ("no-metadata", "without unlabel's description"),
         ("classes-twice", "The label 'dog' appears twice in classes"),
         ("removed-unknown", "There is no label 'cow' among the 4 labels of the model"),
