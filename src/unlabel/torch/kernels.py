@@ -1,277 +1,288 @@
-"""Probability rows filtered by fused Triton kernels; only `unlabel.torch.fused` imports this.
+"""The recipe as one fused Triton kernel; only `unlabel.torch.fused` imports this.
 
-The same arithmetic as `unlabel._method.chain`, in float32. With few removed labels one kernel reads
-a row once and writes it once. With many, two matrix products stand around a kernel that
-follows each row's mixture weights.
+A program takes a few rows, reads them once and writes them once, and computes in float32. With
+few steps its rows walk through them together, and load each step's arrays once. With many, they
+jump from one step that cannot be ruled out to the next, each with its own.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from math import prod
+
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-# Up to this many removed labels a row's residuals are found in the registers it lies in.
-FEW = 4
-WIDEST_TILE = 16384
-# Less than this is nothing: its inverse would not be finite in float32.
-NOTHING = tl.constexpr(1e-35)
-LIFT = tl.constexpr(2.0**100)
-# How far from 1 the sum of a row may be: any other row comes out as NaN.
+# As in `unlabel._method.split`, for float32: a mass up to NOTHING counts as none, and a lead over
+# the retained labels up to LARGEST_LEAD.
+NOTHING = tl.constexpr(1e-30)
+LARGEST_LEAD = tl.constexpr(60.0)
+# How far from 1 the sum of a row may be: any other row becomes NaN.
 TOLERANCE = tl.constexpr(1e-2)
+# More than rounding takes of a sum: what is left of it then is less than the truth.
+SPARE = tl.constexpr(1 - 2.0**-16)
+LOG_OF_ZERO = tl.constexpr(-1e30)
+MOST_GROUPS = 65535  # of a grid's second dimension
 
 
 @triton.jit
-def _few_kernel(
-    rows_ptr,
-    out_ptr,
-    column_after_ptr,
-    removed_ptr,
-    residual_ptr,
+def _take_step(
+    retired,
+    kept,
+    total,
+    at,
+    has,
+    of_step,
+    of_label,
+    step,
+    label,
+    pulls_ptr,
     shares_ptr,
-    weight_ptr,
-    overlap_ptr,
-    rest_ptr,
-    n_rows,
+    numbers_ptr,
     N: tl.constexpr,
-    K: tl.constexpr,
-    K_TILE: tl.constexpr,
-    N_TILE: tl.constexpr,
-    ROWS: tl.constexpr,
+    RETIRED: tl.constexpr,
+    STEPS: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, N_TILE)
-    step = tl.arange(0, K_TILE)
-    there = row < n_rows
-    first = rows_ptr + row * N
-    inside = there[:, None] & (column[None, :] < N)
-    x = tl.load(first[:, None] + column[None, :], mask=inside, other=0.0).to(tl.float32)
-    after = tl.load(column_after_ptr + column, mask=column < N, other=-1)
-    retained = after >= 0
-    kept_sum = tl.sum(tl.where(retained[None, :], x, 0.0), axis=1)
-    lowest = tl.min(x, axis=1)
-
-    own = tl.full((ROWS,), 1.0, tl.float32)
-    weights = tl.zeros((ROWS, K_TILE), tl.float32)
-    for s in tl.static_range(K):
-        # The mass that this step leaves, summed up from the end: 1 - x loses digits.
-        left_after = kept_sum
-        for t in tl.static_range(K - 1, s, -1):
-            left_after += tl.load(first + tl.load(removed_ptr + t), mask=there, other=0.0)
-        found = left_after + tl.load(first + tl.load(removed_ptr + s), mask=there, other=0.0)
-        if s == 0:
-            valid = (lowest >= 0) & (tl.abs(found - 1.0) <= TOLERANCE)
-        whole = tl.where(found == 0, 1.0, found)
-        residual = tl.load(residual_ptr + s * N + column, mask=column < N, other=0.0)
-        rho = own * tl.sum(x * residual[None, :], axis=1) / whole
-        if s > 0:
-            overlap = tl.load(overlap_ptr + s * K + step, mask=step < s, other=0.0)
-            rest = tl.load(rest_ptr + s * K + step, mask=step < s, other=0.0)
-            rho += tl.sum(weights * overlap[None, :], axis=1)
-            weights *= rest[None, :]
-        kept = own * (left_after / whole)
-        left = kept + tl.sum(weights, axis=1)
-        bare = left < NOTHING
-        lost = bare & ((left_after == 0) | (own == 0))
-        kept = tl.where(bare, 1.0, kept)
-        left = tl.where(bare, 1.0, left)
-        rho = tl.where(lost, 1.0, tl.minimum(tl.maximum(rho, 0.0), 1.0))
-        to_share = rho * tl.load(weight_ptr + s)
-        total = (1.0 - rho) + to_share
-        scale = (1.0 - rho) / (total * left)
-        own = kept * scale
-        weights = tl.where(
-            step[None, :] == s, (to_share / total)[:, None], weights * scale[:, None]
-        )
-
-    # The inverse of a subnormal sum would not be finite.
-    lift = tl.where(kept_sum < NOTHING, LIFT, 1.0)
-    factor = own / tl.where(kept_sum == 0, 1.0, kept_sum * lift)
-    factor = tl.where(valid, factor, float("nan"))
-    result = x * lift[:, None] * factor[:, None]
-    for s in tl.static_range(K):
-        share = tl.load(shares_ptr + s * (N - K) + after, mask=retained, other=0.0)
-        mixed = tl.sum(tl.where(step[None, :] == s, weights, 0.0), axis=1)
-        result += mixed[:, None] * share[None, :]
-    target = out_ptr + row[:, None] * (N - K) + after[None, :]
-    tl.store(target, result.to(out_ptr.dtype.element_ty), mask=inside & retained[None, :])
+    """Take the rows that have a residual through step `at`, which is each row's own or the same."""
+    steps = at[:, None] * N + step[None, :]
+    labels = at[:, None] * N + RETIRED + label[None, :]
+    pull = tl.load(pulls_ptr + steps, mask=of_step, other=0.0)
+    kept_pull = tl.load(pulls_ptr + labels, mask=of_label, other=0.0)
+    along = tl.sum(retired * pull, axis=1) + tl.sum(kept * kept_pull, axis=1)
+    entry = tl.sum(tl.where(step[None, :] == at[:, None], retired, 0.0), axis=1)
+    left = total + tl.sum(tl.where(step[None, :] > at[:, None], retired, 0.0), axis=1)
+    some = left > NOTHING
+    left = tl.where(some, left, 1.0)
+    # `unlabel._method.chain.mixing`.
+    residual = tl.load(numbers_ptr + at) * entry - along
+    remainder = tl.load(numbers_ptr + STEPS + at) * entry + left + along
+    shared = residual * tl.load(numbers_ptr + 3 * STEPS + at)
+    inverse = 1.0 / (remainder + shared)
+    mixes = has & ((residual > 0) | (some == 0))
+    own = tl.where(mixes, tl.where(some, remainder * inverse / left, 0.0), 1.0)[:, None]
+    given = tl.where(mixes, tl.where(some, shared * inverse, 1.0), 0.0)[:, None]
+    retired = own * retired + given * tl.load(shares_ptr + steps, mask=of_step, other=0.0)
+    kept = own * kept + given * tl.load(shares_ptr + labels, mask=of_label, other=0.0)
+    return retired, kept, tl.sum(kept, axis=1)
 
 
 @triton.jit
-def _weights_kernel(
+def _filter_kernel(
     rows_ptr,
-    dots_ptr,
-    own_ptr,
-    kept_ptr,
-    weights_ptr,
-    column_after_ptr,
-    removed_ptr,
-    weight_ptr,
-    overlap_ptr,
-    rest_ptr,
-    N,
-    K,
-    K_TILE: tl.constexpr,
-    N_TILE: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    kept_tile = tl.zeros((N_TILE,), tl.float32)
-    low_tile = tl.zeros((N_TILE,), tl.float32)
-    for start in range(0, N, N_TILE):
-        column = start + tl.arange(0, N_TILE)
-        retained = tl.load(column_after_ptr + column, mask=column < N, other=-1) >= 0
-        x = tl.load(rows_ptr + row * N + column, mask=retained, other=0.0)
-        kept_tile += x.to(tl.float32)
-        low_tile = tl.minimum(low_tile, x.to(tl.float32))
-    kept_sum = tl.sum(kept_tile, axis=0)
-
-    step = tl.arange(0, K_TILE)
-    there = step < K
-    label = tl.load(removed_ptr + step, mask=there, other=0)
-    found = tl.load(rows_ptr + row * N + label, mask=there, other=0.0).to(tl.float32)
-    next_label = tl.load(removed_ptr + step + 1, mask=step + 1 < K, other=0)
-    next_found = tl.load(rows_ptr + row * N + next_label, mask=step + 1 < K, other=0.0)
-    # The mass that each step leaves, summed up from the end: 1 - x loses digits.
-    left = kept_sum + tl.cumsum(next_found.to(tl.float32), axis=0, reverse=True)
-    whole = left + found
-    total_mass = tl.sum(tl.where(step == 0, whole, 0.0), axis=0)
-    lowest = tl.minimum(tl.min(low_tile, axis=0), tl.min(found, axis=0))
-    valid = (lowest >= 0) & (tl.abs(total_mass - 1.0) <= TOLERANCE)
-    whole = tl.where(whole == 0, 1.0, whole)
-    rest_of_input = left / whole
-    residual = tl.load(dots_ptr + row * K + step, mask=there, other=0.0) / whole
-    gone = tl.where(there & (left == 0), 1.0, 0.0)
-
-    own = 1.0
-    weights = tl.zeros((K_TILE,), tl.float32)
-    # Up to the first residual the row stays what it was, and most rows have none.
-    first = tl.min(tl.where(there & ((residual > 0) | (gone > 0)), step, K), axis=0)
-    for s in range(first, K):
-        now = step == s
-        overlap = tl.load(overlap_ptr + s * K + step, mask=step < s, other=0.0)
-        rest = tl.load(rest_ptr + s * K + step, mask=step < s, other=0.0)
-        rho = own * tl.sum(tl.where(now, residual, 0.0), axis=0)
-        rho += tl.sum(weights * overlap, axis=0)
-        kept = own * tl.sum(tl.where(now, rest_of_input, 0.0), axis=0)
-        weights *= rest
-        left_now = kept + tl.sum(weights, axis=0)
-        bare = left_now < NOTHING
-        lost = bare & ((tl.sum(tl.where(now, gone, 0.0), axis=0) > 0) | (own == 0))
-        kept = tl.where(bare, 1.0, kept)
-        left_now = tl.where(bare, 1.0, left_now)
-        rho = tl.where(lost, 1.0, tl.minimum(tl.maximum(rho, 0.0), 1.0))
-        to_share = rho * tl.load(weight_ptr + s)
-        total = (1.0 - rho) + to_share
-        scale = (1.0 - rho) / (total * left_now)
-        own = kept * scale
-        weights = tl.where(now, to_share / total, weights * scale)
-
-    tl.store(own_ptr + row, tl.where(valid, own, float("nan")))
-    tl.store(kept_ptr + row, tl.where(kept_sum == 0, 1.0, kept_sum))
-    tl.store(weights_ptr + row * K + step, weights, mask=there)
-
-
-@triton.jit
-def _mix_kernel(
-    rows_ptr,
-    own_ptr,
-    kept_ptr,
-    shared_ptr,
     out_ptr,
-    retained_ptr,
+    order_ptr,
+    pulls_ptr,
+    shares_ptr,
+    numbers_ptr,
     n_rows,
-    N,
-    KEPT,
-    N_TILE: tl.constexpr,
+    group_stride,
+    row_stride,
+    label_stride,
+    out_group_stride,
+    out_row_stride,
+    out_label_stride,
+    sharpness,
+    lowest,
+    N: tl.constexpr,
+    RETIRED: tl.constexpr,
+    STEPS: tl.constexpr,
+    LOGITS: tl.constexpr,
+    LOG_OUTPUT: tl.constexpr,
+    IN_LOGS: tl.constexpr,
+    STEP_TILE: tl.constexpr,
+    KEPT_TILE: tl.constexpr,
     ROWS: tl.constexpr,
+    IS_WALKED: tl.constexpr,
 ):
+    group = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = row < n_rows
-    own = tl.load(own_ptr + row, mask=there, other=0.0)
-    kept = tl.load(kept_ptr + row, mask=there, other=1.0)
-    for start in range(0, KEPT, N_TILE):
-        column = start + tl.arange(0, N_TILE)
-        inside = there[:, None] & (column[None, :] < KEPT)
-        source = tl.load(retained_ptr + column, mask=column < KEPT, other=0)
-        x = tl.load(rows_ptr + row[:, None] * N + source[None, :], mask=inside, other=0.0)
-        at = row[:, None] * KEPT + column[None, :]
-        shared = tl.load(shared_ptr + at, mask=inside, other=0.0)
-        result = x.to(tl.float32) / kept[:, None] * own[:, None] + shared
-        tl.store(out_ptr + at, result.to(out_ptr.dtype.element_ty), mask=inside)
+    step, label = tl.arange(0, STEP_TILE), tl.arange(0, KEPT_TILE)
+    is_step, is_label = step < RETIRED, label < N - RETIRED
+    step_at = tl.load(order_ptr + step, mask=is_step, other=0).to(tl.int64)
+    label_at = tl.load(order_ptr + RETIRED + label, mask=is_label, other=0).to(tl.int64)
+    first = rows_ptr + group * group_stride + row * row_stride
+    inside = there[:, None] & is_label[None, :]
+    missing = float("-inf") if LOGITS else 0.0
+    x = tl.load(first[:, None] + label_at[None, :] * label_stride, mask=inside, other=missing)
+    x = x.to(tl.float32)
+    if STEPS > 0 or not LOGITS:
+        retired = tl.load(
+            first[:, None] + step_at[None, :] * label_stride,
+            mask=there[:, None] & is_step[None, :],
+            other=missing,
+        ).to(tl.float32)
+    if LOGITS:
+        # The retained labels have a scale of their own, which a softmax would not leave them.
+        top = tl.max(x, axis=1)
+        kept_top = tl.where(top > float("-inf"), top, 0.0)
+        kept = tl.exp(x - kept_top[:, None])
+        if STEPS > 0:
+            top = tl.maximum(top, tl.max(retired, axis=1))
+            scale = tl.exp(tl.maximum(kept_top - top, -LARGEST_LEAD))
+            retired = tl.exp(retired - top[:, None])
+            kept *= scale[:, None]
+    else:
+        kept = x
+        kept_top = tl.zeros((ROWS,), tl.float32)
+        whole = tl.sum(kept, axis=1) + tl.sum(retired, axis=1)
+        low = tl.minimum(tl.min(kept, axis=1), tl.min(retired, axis=1))
+        valid = (low >= 0) & (tl.abs(whole - 1.0) <= TOLERANCE)
+    total = tl.sum(kept, axis=1)
+    done = tl.full((ROWS,), -1, tl.int32)
+    if STEPS > 0 and IS_WALKED:
+        for s in tl.static_range(STEPS):
+            entry = tl.sum(tl.where(step[None, :] == s, retired, 0.0), axis=1)
+            rest = total + tl.sum(tl.where(step[None, :] > s, retired, 0.0), axis=1)
+            quiet = tl.load(numbers_ptr + 2 * STEPS + s)
+            has = (entry > quiet * rest) | ((rest <= NOTHING) & (entry > 0))
+            if tl.max(has.to(tl.int32), axis=0) > 0:
+                retired, kept, total = _take_step(
+                    retired,
+                    kept,
+                    total,
+                    tl.full((1,), s, tl.int32),
+                    has,
+                    is_step[None, :],
+                    is_label[None, :],
+                    step,
+                    label,
+                    pulls_ptr,
+                    shares_ptr,
+                    numbers_ptr,
+                    N,
+                    RETIRED,
+                    STEPS,
+                )
+                done = tl.where(has, s, done)
+    elif STEPS > 0:
+        quiet = tl.load(numbers_ptr + 2 * STEPS + step, mask=step < STEPS, other=float("inf"))
+        going = 1
+        while going > 0:
+            # What the labels after a step have at least: as a difference it may be off by rounding.
+            sums = tl.cumsum(retired, axis=1, reverse=True)
+            rest = total[:, None] + tl.maximum(sums * SPARE - retired, 0.0)
+            loud = (retired > quiet[None, :] * rest) | ((rest <= NOTHING) & (retired > 0))
+            loud = loud & (step[None, :] > done[:, None]) & (step[None, :] < STEPS)
+            at = tl.min(tl.where(loud, step[None, :], STEP_TILE), axis=1)
+            has = at < STEP_TILE
+            going = tl.max(has.to(tl.int32), axis=0)
+            if going > 0:
+                at = tl.where(has, at, 0)
+                retired, kept, total = _take_step(
+                    retired,
+                    kept,
+                    total,
+                    at,
+                    has,
+                    has[:, None] & is_step[None, :],
+                    has[:, None] & is_label[None, :],
+                    step,
+                    label,
+                    pulls_ptr,
+                    shares_ptr,
+                    numbers_ptr,
+                    N,
+                    RETIRED,
+                    STEPS,
+                )
+                done = tl.where(has, at, done)
+    some = total > NOTHING
+    kept = tl.where(some[:, None], kept, 1.0)
+    total = tl.where(some, total, N - RETIRED)
+    if IN_LOGS:
+        logs = tl.where(kept > 0, tl.log(kept), LOG_OF_ZERO)
+        if LOGITS:  # rows as they came have logarithms that no exponential has cut off
+            logs = tl.where((done < 0)[:, None] & some[:, None], x - kept_top[:, None], logs)
+        logs = tl.where(is_label[None, :], logs * sharpness, float("-inf"))
+        logs -= tl.max(logs, axis=1)[:, None]
+        powers = tl.exp(logs)
+        total = tl.sum(powers, axis=1)
+        result = logs - tl.log(total)[:, None] if LOG_OUTPUT else powers / total[:, None]
+        if LOG_OUTPUT:
+            result = tl.maximum(result, lowest)
+    else:
+        result = kept * (1.0 / total)[:, None]
+    if not LOGITS:
+        result = tl.where(valid[:, None], result, float("nan"))
+    target = out_ptr + group * out_group_stride + row * out_row_stride
+    tl.store(
+        target[:, None] + label[None, :] * out_label_stride,
+        result.to(out_ptr.dtype.element_ty),
+        mask=inside,
+    )
 
 
-def redistribute(
-    rows: torch.Tensor,
-    removed: torch.Tensor,
-    retained: torch.Tensor,
-    column_after: torch.Tensor,
-    residual: torch.Tensor,
-    shares: torch.Tensor,
-    weight: torch.Tensor,
-    overlap: torch.Tensor,
-    rest: torch.Tensor,
-) -> torch.Tensor:
-    """Filter contiguous rows; the arguments are those of `unlabel.torch.fused.redistribute`."""
-    (k, n), n_rows = residual.shape, len(rows)
-    out = rows.new_empty((n_rows, n - k))
-    if n_rows == 0:
+def filter_rows(
+    rows: Tensor,
+    order: Tensor,
+    pulls: Tensor,
+    shares: Tensor,
+    numbers: Tensor,
+    n_retained: int,
+    dim: int,
+    logits: bool,
+    log_output: bool,
+    temperature: float,
+) -> Tensor:
+    """Filter a contiguous tensor whose labels lie along `dim`."""
+    n, steps = len(order), len(pulls)
+    before, after = prod(rows.shape[:dim]), prod(rows.shape[dim + 1 :])
+    if after == 1:  # the labels lie side by side
+        groups, n_rows, stride = 1, before, n
+    else:
+        groups, n_rows, stride = before, after, 1
+    if groups > MOST_GROUPS:
+        moved = rows.movedim(dim, -1).contiguous()
+        arrays = order, pulls, shares, numbers, n_retained
+        result = filter_rows(moved, *arrays, moved.ndim - 1, logits, log_output, temperature)
+        return result.movedim(-1, dim).contiguous()
+    out = rows.new_empty((*rows.shape[:dim], n_retained, *rows.shape[dim + 1 :]))
+    if out.numel() == 0:
         return out
-    tile = triton.next_power_of_2(n)
-    if k <= FEW and tile <= WIDEST_TILE:
-        size = max(4, 512 // tile) if tile <= 1024 else max(1, 4096 // tile)
-        _few_kernel[(triton.cdiv(n_rows, size),)](
-            rows,
-            out,
-            column_after,
-            removed,
-            residual,
-            shares,
-            weight,
-            overlap,
-            rest,
-            n_rows,
-            N=n,
-            K=k,
-            K_TILE=max(2, triton.next_power_of_2(k)),
-            N_TILE=tile,
-            ROWS=size,
-            num_warps=min(8, max(1, size * tile // 2048)),
-        )
-        return out
-    dots = rows.float() @ residual.T
-    own, kept = torch.empty((2, n_rows), device=rows.device)
-    weights = torch.empty_like(dots)
-    _weights_kernel[(n_rows,)](
+    step_tile = triton.next_power_of_2(max(n - n_retained, 1))
+    kept_tile = triton.next_power_of_2(n_retained)
+    is_walked, rows_each = _tiling(step_tile + kept_tile, steps, after > 1)
+    _filter_kernel[triton.cdiv(n_rows, rows_each), groups](
         rows,
-        dots,
-        own,
-        kept,
-        weights,
-        column_after,
-        removed,
-        weight,
-        overlap,
-        rest,
-        n,
-        k,
-        K_TILE=triton.next_power_of_2(k),
-        N_TILE=min(tile, 256),
+        out,
+        order,
+        pulls,
+        shares,
+        numbers,
+        n_rows,
+        n * after,
+        stride,
+        after,
+        n_retained * after,
+        n_retained if after == 1 else 1,
+        after,
+        1.0 / temperature,
+        torch.finfo(rows.dtype).min,
+        N=n,
+        RETIRED=n - n_retained,
+        STEPS=steps,
+        LOGITS=logits,
+        LOG_OUTPUT=log_output,
+        IN_LOGS=log_output or temperature != 1,
+        STEP_TILE=step_tile,
+        KEPT_TILE=kept_tile,
+        ROWS=rows_each,
+        IS_WALKED=is_walked,
         num_warps=1,
     )
-    shared = weights @ shares
-    size = 8
-    _mix_kernel[(triton.cdiv(n_rows, size),)](
-        rows,
-        own,
-        kept,
-        shared,
-        out,
-        retained,
-        n_rows,
-        n,
-        n - k,
-        N_TILE=min(tile, 256),
-        ROWS=size,
-    )
     return out
+
+
+def _tiling(entries: int, steps: int, is_strided: bool) -> tuple[bool, int]:
+    """Choose whether to walk through the steps, and how many rows a program of one warp takes.
+
+    `benchmarks/speed_gpu.py` measures what these were chosen by.
+    """
+    is_walked = steps <= 4 or entries <= 32
+    if is_strided and steps > 1:
+        return is_walked, 8
+    rows = max(1, (1088 if is_walked else 512) // entries)
+    return is_walked, 1 << (rows.bit_length() - 1)
