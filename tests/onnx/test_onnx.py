@@ -92,7 +92,8 @@ def test_extreme_rows_are_filtered_as_the_core_does(input, n_labels):
         rows = rng.normal(size=(60, n_labels)) * 10.0 ** rng.uniform(0, 4, size=(60, 1))
         rows[30:][rng.random((30, n_labels)) < 0.5] = -np.inf
         rows[np.isneginf(rows).all(axis=1), 0] = 0.0
-        rows = np.vstack([rows, 1e4 * np.eye(n_labels), -1e4 * np.eye(n_labels)])
+        tops = [top * np.eye(n_labels) for top in (1e4, -1e4, 1e300, -1e300)]
+        rows = np.vstack([rows, *tops, tops[2] - 1e300])
     else:
         nearly = np.eye(n_labels)[rng.integers(n_labels, size=40)]
         nearly = nearly + 10.0 ** rng.uniform(-320, -1, size=nearly.shape)
@@ -106,9 +107,18 @@ def test_extreme_rows_are_filtered_as_the_core_does(input, n_labels):
 def test_factors_next_to_one_are_not_left_out():
     reference = [[1e-4, 0.5, 0.3, 0.1999], [1e-4, 0.2, 0.5, 0.2999]]
     fitted = LabelRemover(remove=[0]).fit(reference, [0, 0]).filter_
-    assert 1e-9 < 1 - fitted.chain.residual[0, 0] < 2.9e-8  # 1 in float32
+    diagonal, complement, _, _ = fitted.recipe.numbers[:, 0]
+    assert 1e-9 < complement < 2.9e-8
+    assert np.float32(diagonal) == 1
     rows = np.array([[0.4, 0.3, 0.2, 0.1], [0.9, 0.05, 0.03, 0.02]])
     model = graft(identity_model(4, "float64"), fitted)
+    np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-14)
+
+
+def test_a_temperature_next_to_one_is_not_left_out():
+    fitted = replace(mask_filter(3), temperature=1 + 1e-8)
+    rows = np.array([[0.7, 0.1, 0.2]])
+    model = graft(identity_model(3, "float64"), fitted)
     np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-14)
 
 
