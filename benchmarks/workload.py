@@ -22,14 +22,22 @@ main()
 """
 
 
+def logits(
+    rng: np.random.Generator, rows: int, labels: int, lead: float = 8
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Draw network-like logits, in which the true label leads, and uniform true labels."""
+    truth = rng.integers(labels, size=rows)
+    drawn = rng.normal(size=(rows, labels)).astype(np.float32)
+    drawn[np.arange(rows), truth] += rng.normal(lead, 4, size=rows).astype(np.float32)
+    return drawn, truth
+
+
 def confidences(
     rng: np.random.Generator, rows: int, labels: int, lead: float = 8
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Draw true labels, and the softmax of network-like logits in which they lead."""
-    truth = rng.integers(labels, size=rows)
-    logits = rng.normal(size=(rows, labels)).astype(np.float32)
-    logits[np.arange(rows), truth] += rng.normal(lead, 4, size=rows).astype(np.float32)
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    """Draw the softmax of such logits, and true labels."""
+    drawn, truth = logits(rng, rows, labels, lead)
+    exponentials = np.exp(drawn - drawn.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True), truth
 
 

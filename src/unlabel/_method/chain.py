@@ -92,12 +92,11 @@ def mixing(
 
     `along` is what the mean pulls away along the other labels. The arrays may be PyTorch's.
     """
-    mass = label + rest
-    rho = ((diagonal * label - along) / mass).clip(0.0, 1.0)
-    # 1 - rho, added up: a subtraction would lose digits.
-    remainder = ((complement * label + rest + along) / mass).clip(0.0, 1.0)
-    total = remainder + rho * weight
-    return remainder / total, rho * weight / total
+    residual = (diagonal * label - along).clip(min=0.0)
+    # The mass without the residual, added up: a subtraction would lose digits.
+    remainder = complement * label + rest + along
+    total = remainder + residual * weight
+    return remainder / total, residual * weight / total
 
 
 def redistribute(recipe: Recipe, masses: Masses) -> Float64s:
@@ -127,9 +126,10 @@ def redistribute(recipe: Recipe, masses: Masses) -> Float64s:
         own[none], given[none] = 0.0, 1.0
         rows *= (own / left)[:, None]
         rows += given[:, None] * recipe.shares[step]
+        later = np.arange(k) > step[:, None]
+        rows[:, :k] *= later
         rest = _rests(rows[:, :k], rows[:, k:].sum(axis=1), k)
-        loud = (rows[:, :k] > quiet * rest) | ~(rest > NOTHING)
-        loud &= np.arange(k) > step[:, None]
+        loud = later & ((rows[:, :k] > quiet * rest) | ~(rest > NOTHING))
         on = loud.any(axis=1)
         done = rows[~on, k:]
         result[at[~on]] = done / done.sum(axis=1, keepdims=True)

@@ -64,6 +64,7 @@ def _take_step(
     own = tl.where(mixes, tl.where(some, remainder * inverse / left, 0.0), 1.0)[:, None]
     given = tl.where(mixes, tl.where(some, shared * inverse, 1.0), 0.0)[:, None]
     retired = own * retired + given * tl.load(shares_ptr + steps, mask=of_step, other=0.0)
+    retired = tl.where(mixes[:, None] & (step[None, :] <= at[:, None]), 0.0, retired)
     kept = own * kept + given * tl.load(shares_ptr + labels, mask=of_label, other=0.0)
     return retired, kept, tl.sum(kept, axis=1)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
-
-import numpy as np
 
 from unlabel._method.chain import Recipe
 from unlabel._typing import Float64s, Floats, InputKind
 
+_loops: Any
 try:
-    from unlabel._method.compiled import _loops
-except ImportError:
-    _loops: Any = None  # type: ignore[no-redef]
+    _loops = import_module("unlabel._method.compiled._loops")
+except ImportError:  # there was no compiler
+    _loops = None
 
 
 def is_available() -> bool:
@@ -30,16 +30,15 @@ def filter_rows(
     tolerance: float,
 ) -> int:
     """Filter contiguous rows, as `unlabel._method.plain.filter_rows` does."""
-    gaps = np.sort(recipe.removed)
     found: int = _loops.filter_rows(
         rows,
         out,
         mass,
         recipe.order,
-        gaps,
         recipe.pulls,
         recipe.shares,
         recipe.numbers,
+        len(recipe.removed),
         rows.itemsize,
         input == "logits",
         temperature,

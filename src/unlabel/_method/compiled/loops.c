@@ -29,25 +29,24 @@ INLINE double scale_of(double below)
 #include "rows.h"
 
 static const char filter_rows_doc[] =
-    "filter_rows(rows, out, mass, order, gaps, pulls, shares, numbers, item_size, logits,\n"
+    "filter_rows(rows, out, mass, order, pulls, shares, numbers, retired, item_size, logits,\n"
     "temperature, tolerance)\n--\n\n"
     "Write the filtered rows, NaN for one that is not valid, and return the first such row or -1.";
 
 static PyObject *filter_rows(PyObject *self, PyObject *args)
 {
-    enum { ROWS, OUT, MASS, ORDER, GAPS, PULLS, SHARES, STEPS, BUFFERS };
+    enum { ROWS, OUT, MASS, ORDER, PULLS, SHARES, STEPS, BUFFERS };
     Py_buffer given[BUFFERS];
     Py_ssize_t item, n_rows, bad = -1;
     Recipe r;
     double *scratch = NULL;
     (void)self;
     memset(given, 0, sizeof given);
-    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*y*npdd", &given[ROWS], &given[OUT], &given[MASS],
-                          &given[ORDER], &given[GAPS], &given[PULLS], &given[SHARES],
-                          &given[STEPS], &item, &r.logits, &r.temperature, &r.tolerance))
+    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*nnpdd", &given[ROWS], &given[OUT], &given[MASS],
+                          &given[ORDER], &given[PULLS], &given[SHARES], &given[STEPS], &r.retired,
+                          &item, &r.logits, &r.temperature, &r.tolerance))
         return NULL;
     r.labels = given[ORDER].len / 8;
-    r.retired = given[GAPS].len / 8;
     r.steps = given[STEPS].len / (8 * 4);
     r.order = given[ORDER].buf;
     r.pulls = given[PULLS].buf;
@@ -57,7 +56,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     r.quiet = r.complement + r.steps;
     r.weight = r.quiet + r.steps;
     n_rows = r.labels > 0 && (item == 4 || item == 8) ? given[ROWS].len / (r.labels * item) : -1;
-    if (n_rows < 0 || r.retired >= r.labels || (r.steps != 0 && r.steps != r.retired) ||
+    if (n_rows < 0 || r.retired < 0 || r.retired >= r.labels || (r.steps != 0 && r.steps != r.retired) ||
         given[ROWS].len != n_rows * r.labels * item ||
         given[OUT].len != n_rows * (r.labels - r.retired) * item ||
         given[PULLS].len != 8 * r.steps * r.labels || given[SHARES].len != given[PULLS].len ||
@@ -70,7 +69,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
             PyErr_SetString(PyExc_ValueError, "the order names a label that does not exist");
             goto done;
         }
-    scratch = PyMem_Malloc((size_t)(r.labels * 3) * sizeof(double));
+    scratch = PyMem_Malloc((size_t)(r.labels * 5) * sizeof(double));
     if (scratch == NULL) {
         PyErr_NoMemory();
         goto done;
@@ -78,13 +77,14 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     void *out = given[OUT].buf, *mass = given[MASS].buf;
     const void *rows = given[ROWS].buf;
-    const int64_t *gaps = given[GAPS].buf;
+    Runs runs = {0, (Py_ssize_t *)(scratch + 3 * r.labels), (Py_ssize_t *)(scratch + 4 * r.labels)};
+    find_runs(&r, &runs);
     if (r.labels <= NARROW)
         bad = item == 4 ? filter_narrow_float(&r, rows, n_rows, out, mass)
                         : filter_narrow_double(&r, rows, n_rows, out, mass);
     else
-        bad = item == 4 ? filter_wide_float(&r, rows, n_rows, out, mass, gaps, scratch)
-                        : filter_wide_double(&r, rows, n_rows, out, mass, gaps, scratch);
+        bad = item == 4 ? filter_wide_float(&r, rows, n_rows, out, mass, &runs, scratch)
+                        : filter_wide_double(&r, rows, n_rows, out, mass, &runs, scratch);
     Py_END_ALLOW_THREADS
 done:
     PyMem_Free(scratch);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define NOTHING 1e-290 /* a mass up to this counts as none: its inverse may not be finite */
-#define SUMS 8         /* sums that one loop adds up, and then joins */
+#define SUMS 32        /* sums that a loop adds up side by side, so that it fills vectors */
 
 #define NARROW 24      /* up to this many labels, rows are filtered side by side */
 #define LANES 32       /* so many of them */
@@ -40,6 +40,24 @@ typedef struct {
     double temperature, tolerance;
 } Recipe;
 
+/* The retained labels as runs of neighbouring columns. */
+typedef struct {
+    Py_ssize_t number, *starts, *lengths;
+} Runs;
+
+INLINE void find_runs(const Recipe *r, Runs *runs)
+{
+    Py_ssize_t last = -1; /* the run that ends at the column before */
+    for (Py_ssize_t j = r->retired; j < r->labels; j++) {
+        if (last < 0 || r->order[j] != runs->starts[last] + runs->lengths[last]) {
+            runs->starts[++last] = r->order[j];
+            runs->lengths[last] = 0;
+        }
+        runs->lengths[last]++;
+    }
+    runs->number = last + 1;
+}
+
 /* What step t multiplies the rest of a row and its own share by. */
 INLINE void mixing(const Recipe *r, Py_ssize_t t, double label, double rest, double along,
                    double *own, double *given)
@@ -51,6 +69,14 @@ INLINE void mixing(const Recipe *r, Py_ssize_t t, double label, double rest, dou
     int none = !(rest > NOTHING), quiet = residual <= 0.0;
     *own = none ? 0.0 : quiet ? 1.0 : remainder * inverse / rest;
     *given = none ? 1.0 : quiet ? 0.0 : shared * inverse;
+}
+
+/* Join the sums of a loop, pair by pair. */
+INLINE double joined(double *sums)
+{
+    for (int width = SUMS / 2; width > 0; width /= 2)
+        for (int s = 0; s < width; s++) sums[s] += sums[s + width];
+    return sums[0];
 }
 
 INLINE double from_bits(uint64_t bits)
@@ -137,4 +163,12 @@ INLINE double logarithm(double x)
     p = p * z + 2.0 / 3.0;
     p = p * z + 2.0;
     return exponent * 0x1.62e42fefa39efp-1 + s * p;
+}
+
+/* A part of the largest mass, to a power; what counts as nothing stays nothing. */
+INLINE double power(double part, double exponent)
+{
+    double fine = part > NOTHING ? part : 1.0;
+    double raised = exponential_double(logarithm(fine) * exponent);
+    return part > NOTHING ? raised : 0.0;
 }

@@ -20,8 +20,7 @@ INLINE double NAME(sum)(const double *values, Py_ssize_t n)
     for (; j + SUMS <= n; j += SUMS)
         for (int s = 0; s < SUMS; s++) sums[s] += values[j + s];
     for (; j < n; j++) total += values[j];
-    for (int s = 0; s < SUMS; s++) total += sums[s];
-    return total;
+    return total + joined(sums);
 }
 
 INLINE double NAME(product)(const double *a, const double *b, Py_ssize_t n)
@@ -31,37 +30,31 @@ INLINE double NAME(product)(const double *a, const double *b, Py_ssize_t n)
     for (; j + SUMS <= n; j += SUMS)
         for (int s = 0; s < SUMS; s++) sums[s] += a[j + s] * b[j + s];
     for (; j < n; j++) total += a[j] * b[j];
-    for (int s = 0; s < SUMS; s++) total += sums[s];
-    return total;
+    return total + joined(sums);
 }
 
 /* Sum up the masses of a row, `keep` being 1 for a retained label and 0 for a retired one. */
 INLINE void NAME(weigh)(NAME(Row) *row, const REAL *keep, Py_ssize_t n)
 {
-    double kept[SUMS] = {0}, all[SUMS] = {0}, low[SUMS] = {0};
+    double kept[SUMS] = {0}, retired[SUMS] = {0}, last_kept = 0.0, last_retired = 0.0;
+    REAL low[SUMS] = {0}, lowest = 0;
     const REAL *x = row->masses;
     Py_ssize_t j = 0;
-    row->kept = row->retired = 0.0;
-    double lowest = 0.0;
-    for (; j + SUMS <= n; j += SUMS)
-        for (int s = 0; s < SUMS; s++) {
-            double kept_here = x[j + s] * keep[j + s];
-            kept[s] += kept_here;
-            all[s] += x[j + s] - kept_here;
-            low[s] = x[j + s] < low[s] ? x[j + s] : low[s];
-        }
+    for (; j + SUMS <= n; j += SUMS) {
+        for (int s = 0; s < SUMS; s++) kept[s] += x[j + s] * keep[j + s];
+        for (int s = 0; s < SUMS; s++) retired[s] += x[j + s] * (1 - keep[j + s]);
+        for (int s = 0; s < SUMS; s++) low[s] = x[j + s] < low[s] ? x[j + s] : low[s];
+    }
     for (; j < n; j++) {
-        double kept_here = x[j] * keep[j];
-        row->kept += kept_here;
-        row->retired += x[j] - kept_here;
+        last_kept += x[j] * keep[j];
+        last_retired += x[j] * (1 - keep[j]);
         lowest = x[j] < lowest ? x[j] : lowest;
     }
-    for (int s = 0; s < SUMS; s++) {
-        row->kept += kept[s];
-        row->retired += all[s];
-        lowest = low[s] < lowest ? low[s] : lowest;
-    }
-    row->is_valid = lowest >= 0.0;
+    for (int width = SUMS / 2; width > 0; width /= 2)
+        for (int s = 0; s < width; s++) low[s] = low[s + width] < low[s] ? low[s + width] : low[s];
+    row->kept = last_kept + joined(kept);
+    row->retired = last_retired + joined(retired);
+    row->is_valid = lowest >= 0 && low[0] >= 0;
 }
 
 /* Turn logits into masses: each part relative to its largest logit. */
@@ -70,16 +63,17 @@ INLINE void NAME(raise)(NAME(Row) *row, const REAL *x, const REAL *keep, Py_ssiz
     REAL tops[SUMS], kept_tops[SUMS], top = -INFINITY, kept_top = -INFINITY;
     Py_ssize_t j = 0;
     for (int s = 0; s < SUMS; s++) tops[s] = kept_tops[s] = -INFINITY;
-    for (; j + SUMS <= n; j += SUMS)
+    for (; j + SUMS <= n; j += SUMS) {
+        for (int s = 0; s < SUMS; s++) tops[s] = x[j + s] > tops[s] ? x[j + s] : tops[s];
         for (int s = 0; s < SUMS; s++) {
-            REAL kept_here = keep[j + s] > 0 ? x[j + s] : -INFINITY;
-            tops[s] = x[j + s] > tops[s] ? x[j + s] : tops[s];
-            kept_tops[s] = kept_here > kept_tops[s] ? kept_here : kept_tops[s];
+            REAL entry = keep[j + s] > 0 ? x[j + s] : -INFINITY;
+            kept_tops[s] = entry > kept_tops[s] ? entry : kept_tops[s];
         }
+    }
     for (; j < n; j++) {
-        REAL kept_here = keep[j] > 0 ? x[j] : -INFINITY;
+        REAL entry = keep[j] > 0 ? x[j] : -INFINITY;
         top = x[j] > top ? x[j] : top;
-        kept_top = kept_here > kept_top ? kept_here : kept_top;
+        kept_top = entry > kept_top ? entry : kept_top;
     }
     for (int s = 0; s < SUMS; s++) {
         top = tops[s] > top ? tops[s] : top;
@@ -132,17 +126,14 @@ INLINE double NAME(follow)(const Recipe *r, const NAME(Row) *row, double *v)
     return gathered ? kept : 0.0;
 }
 
-/* Raise probabilities to the power 1/temperature and divide them by their sum. */
+/* Raise masses to the power 1/temperature and divide them by their sum. */
 INLINE void NAME(temper)(double *v, Py_ssize_t n, double temperature)
 {
-    double top = -INFINITY;
-    for (Py_ssize_t j = 0; j < n; j++) {
-        double power = logarithm(v[j] > NOTHING ? v[j] : 1.0) / temperature;
-        v[j] = v[j] > NOTHING ? power : -INFINITY;
-        top = v[j] > top ? v[j] : top;
-    }
-    for (Py_ssize_t j = 0; j < n; j++) v[j] = exponential_double(v[j] - top);
-    double total = NAME(sum)(v, n);
+    double sharpness = 1.0 / temperature, top = 0.0, total;
+    for (Py_ssize_t j = 0; j < n; j++) top = v[j] > top ? v[j] : top;
+    double part = 1.0 / top;
+    for (Py_ssize_t j = 0; j < n; j++) v[j] = power(v[j] * part, sharpness);
+    total = NAME(sum)(v, n);
     for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
 }
 
@@ -152,36 +143,36 @@ INLINE void NAME(write)(const Recipe *r, double *v, double total, REAL *out)
     double inverse = 1.0 / total;
     (void)inverse;
     if (r->temperature != 1.0) {
-        for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
         NAME(temper)(v, n, r->temperature);
         for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)v[j];
     } else
         for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(v[j], total, inverse);
 }
 
-/* Write the retained part of a row that has no residual, run by run between retired labels. */
-INLINE void NAME(rescale)(const Recipe *r, const NAME(Row) *row, const int64_t *gaps, REAL *out)
+/* Write the retained part of a row that has no residual: run by run, or label by label. */
+INLINE void NAME(rescale)(const Recipe *r, const NAME(Row) *row, const Runs *runs, REAL *out)
 {
     const REAL *x = row->masses;
-    Py_ssize_t start = 0, few = 16 * r->retired <= r->labels, n = r->labels - r->retired;
+    Py_ssize_t n = r->labels - r->retired, done = 0;
     double total = row->kept, inverse = 1.0 / total;
     (void)inverse;
-    if (few) {
-        for (Py_ssize_t gap = 0; gap <= r->retired; gap++) {
-            Py_ssize_t stop = gap < r->retired ? gaps[gap] : r->labels;
-            for (Py_ssize_t j = start; j < stop; j++)
-                out[j - gap] = (REAL)SCALED(x[j], total, inverse);
-            start = stop + 1;
-        }
+    if (4 * runs->number > n) {
+        for (Py_ssize_t j = 0; j < n; j++) out[j] = x[r->order[r->retired + j]];
+        for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(out[j], total, inverse);
         return;
     }
-    for (Py_ssize_t j = 0; j < n; j++) out[j] = x[r->order[r->retired + j]];
-    for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(out[j], total, inverse);
+    for (Py_ssize_t run = 0; run < runs->number; run++) {
+        const REAL *from = x + runs->starts[run];
+        Py_ssize_t length = runs->lengths[run];
+        for (Py_ssize_t j = 0; j < length; j++)
+            out[done + j] = (REAL)SCALED(from[j], total, inverse);
+        done += length;
+    }
 }
 
 /* Filter rows one after another. Gives the first that is not valid, or -1. */
 CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py_ssize_t n_rows,
-                                           REAL *out, double *mass, const int64_t *gaps,
+                                           REAL *out, double *mass, const Runs *runs,
                                            double *v)
 {
     Py_ssize_t n = r->labels, first = r->retired, m = n - first, bad = -1;
@@ -206,7 +197,7 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
         }
         double total = NAME(follow)(r, &row, v);
         if (total == 0.0 && kept > NOTHING && r->temperature == 1.0) {
-            NAME(rescale)(r, &row, gaps, result);
+            NAME(rescale)(r, &row, runs, result);
             continue;
         }
         if (total == 0.0) { /* where nothing is left, all labels have the same */
@@ -308,17 +299,20 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
         EACH_LANE scale[l] = 1.0 / kept[l];
         for (int j = first; j < n; j++)
             EACH_LANE v[j][l] = SCALED(v[j][l], kept[l], scale[l]) + gone[l];
+        if (r->temperature != 1.0) {
+            double sharpness = 1.0 / r->temperature;
+            EACH_LANE kept[l] = scale[l] = 0.0;
+            for (int j = first; j < n; j++) EACH_LANE kept[l] = v[j][l] > kept[l] ? v[j][l] : kept[l];
+            for (int j = first; j < n; j++) {
+                EACH_LANE v[j][l] = power(v[j][l] / kept[l], sharpness);
+                EACH_LANE scale[l] += v[j][l];
+            }
+            for (int j = first; j < n; j++) EACH_LANE v[j][l] = v[j][l] / scale[l] * valid[l];
+        }
         for (int l = 0; l < size; l++) {
             REAL *result = out + (start + l) * m;
             if (bad < 0 && !(valid[l] == 1.0)) bad = start + l;
-            if (r->temperature == 1.0)
-                for (int j = 0; j < m; j++) result[j] = (REAL)v[first + j][l];
-            else {
-                double row[NARROW];
-                for (int j = 0; j < m; j++) row[j] = v[first + j][l];
-                NAME(temper)(row, m, r->temperature);
-                for (int j = 0; j < m; j++) result[j] = (REAL)(row[j] * valid[l]);
-            }
+            for (int j = 0; j < m; j++) result[j] = (REAL)v[first + j][l];
         }
     }
     return bad;
