@@ -30,6 +30,7 @@ from scipy.special import softmax
 import literal_procedure
 from growth import draw, measure_growth, reference_rows
 from unlabel import OutputFilter
+from unlabel._labels import known_columns
 from unlabel._method import compiled
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.fitting import fit_filter
@@ -120,7 +121,7 @@ def paths(
         from unlabel.torch import FilterModule
 
         module = FilterModule(of_logits)
-        work["PyTorch, logits"] = (partial(module, torch.from_numpy(outputs)), "torch line")
+        work["PyTorch, logits"] = (lambda: module(torch.from_numpy(outputs)), "torch line")
     return work
 
 
@@ -186,7 +187,7 @@ def measure_fit(
     fit = partial(fit_filter, rows, truth, remove=range(removed))
     fitted = fit()
     times = timed({"ours": fit}, repeats)
-    found = {"labels": labels, "removed": removed, "rows each": each}
+    found: dict[str, float] = {"labels": labels, "removed": removed, "rows each": each}
     found["spread"] = float(np.median(times["ours"])) / min(times["ours"])
     if labels * removed > 10_000:  # the literal procedure would take minutes
         return found
@@ -219,9 +220,10 @@ def measure_real(repeats: int, rows: int) -> Iterator[dict[str, Any]]:
     outputs = load_cifar10()
     base = outputs.base.astype(np.float32)
     table = np.tile(base, (rows // len(base), 1))
+    truth = known_columns(outputs.labels, outputs.classes)
     for name, removal in outputs.removals.items():
-        removed = [list(outputs.classes).index(label) for label in removal.removed]
-        ratios = measure_paths(table, base, outputs.labels, removed, repeats)
+        removed = known_columns(removal.removed, outputs.classes).tolist()
+        ratios = measure_paths(table, base, truth, removed, repeats)
         yield {"labels": 10, "removed": len(removed), "set": name} | ratios
 
 
@@ -245,20 +247,21 @@ def bars(
     apply: Sequence[dict[str, Any]], fit: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     for path, most in BARS.items():
-        for row, bar in zip(apply, most, strict=True):
+        for row, limit in zip(apply, most, strict=True):
             work = f"{path}, n={row['labels']} k={row['removed']}"
-            found = row[path]
-            yield {"work": work, "bar": f"at most {bar:g}", "found": found, "met": found <= bar}
+            yield verdict(work, f"at most {limit:g}", row[path], row[path] <= limit)
     for n, k, each, least in FIT_BARS:
         row = next(r for r in fit if (r["labels"], r["removed"], r["rows each"]) == (n, k, each))
-        times, bar = 1 / row["literal"], f"at least {least:g} x the literal speed"
-        work = f"fit n={n} k={k}, {each} rows each"
-        yield {"work": work, "bar": bar, "found": times, "met": times >= least}
-    for kind, most_error in ERROR_BARS:
+        times, work = 1 / row["literal"], f"fit n={n} k={k}, {each} rows each"
+        yield verdict(work, f"at least {least:g} x the literal speed", times, times >= least)
+    for kind, limit in ERROR_BARS:
         names = (f"error, {kind}", f"error, {kind} logits")
         error = max(row.get(name, 0.0) for row in fit for name in names)
-        bar = f"errors under {most_error:g}"
-        yield {"work": f"apply, {kind}", "bar": bar, "found": error, "met": 0 < error < most_error}
+        yield verdict(f"apply, {kind}", f"errors under {limit:g}", error, 0 < error < limit)
+
+
+def verdict(work: str, bar: str, found: float, met: bool) -> dict[str, Any]:
+    return {"work": work, "bar": bar, "found": found, "met": met}
 
 
 def show(title: str, rows: Sequence[dict[str, Any]]) -> None:

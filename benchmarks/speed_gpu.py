@@ -13,41 +13,46 @@ from typing import Any
 import numpy as np
 import torch
 
+from unlabel._typing import InputKind
 from unlabel.fitting import fit_filter
 from unlabel.torch import FilterModule
 
-REPEATS = 50
+REPEATS = 20
 DEVICE = torch.device("cuda")
-# rows, labels, retired labels
-WORK: tuple[tuple[int, int, int], ...] = (
-    (4_000_000, 100, 1),
-    (4_000_000, 100, 4),
-    (4_000_000, 100, 60),
-    (40_000_000, 10, 1),
-    (400_000, 1000, 1),
-    (1_000_000, 1000, 100),
-    (40_000, 10_000, 1),
+# Rows, labels, retired labels, and the copies of the input that filtering may take.
+WORK = (
+    (4_000_000, 100, 1, 1.25),
+    (4_000_000, 100, 10, 3.0),
+    (4_000_000, 100, 60, 4.5),
+    (40_000_000, 10, 1, 1.8),
+    (40_000_000, 10, 7, 6.0),
+    (1_000_000, 1000, 100, 12.0),
 )
+# Retired labels of 100 in bfloat16, and the part that it may take of PyTorch's own softmax.
+HALF_WORK = ((1, 0.5), (10, 1.0))
+# A segmentation's outputs, N x C x H x W, and its retired labels.
+IMAGES = (((64, 21, 256, 256), 1), ((16, 150, 256, 256), 10))
+LARGEST_ERROR = 1e-6
 
 
-def confidences(rows: int, labels: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw true labels, and the softmax of network-like logits in which they lead by about 8.
+def logits(rows: int, labels: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw network-like logits in which the true label leads by about 8, and uniform true labels.
 
-    In one row of a hundred they lead by 16 more: all but about 1e-7 of it is on one label.
+    In one row of a hundred it leads by 16 more: all but about 1e-7 of it is on one label.
     """
     generator = torch.Generator(DEVICE).manual_seed(seed)
     truth = torch.randint(labels, (rows,), generator=generator, device=DEVICE)
-    logits = torch.randn(rows, labels, generator=generator, device=DEVICE)
+    drawn = torch.randn(rows, labels, generator=generator, device=DEVICE)
     lead = 8 + 4 * torch.randn(rows, 1, generator=generator, device=DEVICE)
     lead[::100] += 16
-    return logits.scatter_add_(1, truth[:, None], lead).softmax(1), truth
+    return drawn.scatter_add_(1, truth[:, None], lead), truth
 
 
-def milliseconds(work: Callable[[], Any]) -> list[float]:
-    """Time some work on the device, in milliseconds per repeat."""
+def milliseconds(work: Callable[[], Any]) -> float:
+    """Time some work on the device, the best of the repeats."""
     for _ in range(3):
         work()
-    times = []
+    times: list[float] = []
     for _ in range(REPEATS):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -55,85 +60,76 @@ def milliseconds(work: Callable[[], Any]) -> list[float]:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end))
-    return times
+    return min(times)
 
 
-def measure(n_rows: int, n: int, k: int) -> dict[str, Any]:
-    """Measure the ratios for one size."""
+def fitted_filter(n: int, k: int) -> Any:
+    reference, truth = logits(50 * n, n, seed=1)
     removed = list(range(0, n, n // k))[:k]
-    reference, truth = confidences(50 * n, n, seed=1)
     wanted = torch.isin(truth, torch.tensor(removed, device=DEVICE))
-    fitted = fit_filter(
-        reference[wanted].double().cpu().numpy(),
-        truth[wanted].cpu().numpy(),
-        remove=removed,
-    )
-    module = FilterModule(fitted).to(DEVICE)
-    rows, _ = confidences(n_rows, n, seed=2)
+    rows = reference[wanted].double().softmax(1).cpu().numpy()
+    return fit_filter(rows, truth[wanted].cpu().numpy(), remove=removed)
+
+
+def measure(n: int, k: int, rows: torch.Tensor, dim: int = 1) -> Iterator[dict[str, Any]]:
+    """Measure logits and probabilities of one size."""
+    fitted = fitted_filter(n, k)
+    keep = torch.tensor(fitted.retained_columns, device=DEVICE)
+    copy = milliseconds(partial(torch.empty_like(rows).copy_, rows))
+    softmax = milliseconds(lambda: rows.index_select(dim, keep).softmax(dim))
+    kinds: tuple[InputKind, ...] = ("logits", "probabilities")
+    for kind in kinds:
+        given = rows if kind == "logits" else rows.softmax(dim)
+        module = FilterModule(fitted, kind, dim=dim).to(DEVICE)
+        few = given[:4] if rows.ndim > 2 else given[:20_000]
+        exact = fitted.taking(kind).apply(
+            few.movedim(dim, -1).reshape(-1, n).double().cpu().numpy()
+        )
+        result = module(few).movedim(dim, -1).reshape(exact.shape).double().cpu().numpy()
+        ours = milliseconds(partial(module, given))
+        yield {
+            "shape": " x ".join(map(str, rows.shape)),
+            "labels": n,
+            "removed": k,
+            "dtype": str(rows.dtype).removeprefix("torch."),
+            "input": kind,
+            "copies": ours / copy,
+            "softmax": ours / softmax,
+            "softmax in copies": softmax / copy,
+            "error": float(np.abs(result - exact).max()),
+        }
+
+
+def measure_gpu() -> dict[str, Any]:
+    """Measure every size, and compare what is found with the bars."""
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    result: dict[str, Any] = {
+        "machine": {"gpu": torch.cuda.get_device_name(), "versions": versions},
+        "repeats": REPEATS,
+    }
+    found: list[dict[str, Any]] = []
+    bars: list[dict[str, Any]] = []
+
+    def add(rows: torch.Tensor, n: int, k: int, key: str, most: float | None) -> None:
+        for row in measure(n, k, rows):
+            print(row, flush=True)
+            found.append(row)
+            if most is not None and (key == "copies" or row["input"] == "logits"):
+                of = "copies" if key == "copies" else "of PyTorch's softmax"
+                work = f"{row['shape']} {row['dtype']}, k={k}, {row['input']}"
+                bar = f"at most {most:g} {of}"
+                bars.append({"work": work, "bar": bar, "found": row[key], "met": row[key] <= most})
+
     with torch.no_grad():
-        checked = rows[:20_000]
-        float64 = checked.double().cpu().numpy()
-        exact = fitted.apply(float64 / float64.sum(axis=1, keepdims=True))
-        error = float(np.abs(module(checked).cpu().numpy() - exact).max())
-        keep = torch.tensor(fitted.retained_columns, device=DEVICE)
-        copy = milliseconds(partial(torch.empty_like(rows).copy_, rows))
-
-        def one_liner() -> torch.Tensor:
-            kept = rows[:, keep]
-            return kept / kept.sum(1, keepdim=True)
-
-        mask = milliseconds(one_liner)
-        filtered = milliseconds(lambda: module(rows))
-    bandwidth = 2 * rows.nbytes / min(copy)
-    moved = (rows.numel() + n_rows * (n - k)) * rows.itemsize
-    return {
-        "rows": n_rows,
-        "labels": n,
-        "removed": k,
-        "bandwidth": moved / min(filtered) / bandwidth,
-        "one-liner": min(filtered) / min(mask),
-        "copy": min(filtered) / min(copy),
-        "spread": float(np.median(filtered)) / min(filtered),
-        "copy_gb_per_s": bandwidth / 1e6,
-        "error": error,
-    }
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "gpu": torch.cuda.get_device_name(),
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
-    }
-
-
-def measure_gpu() -> Iterator[dict[str, Any]]:
-    """Measure the ratios for each size, one after the other."""
-    for work in WORK:
-        yield measure(*work)
-        torch.cuda.empty_cache()
-
-
-def bars(apply: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Compare the fused kernels with the values they must reach."""
-    found = {(row["rows"], row["labels"], row["removed"]): row for row in apply}
-    narrow, wide = found[4_000_000, 100, 1], found[1_000_000, 1000, 100]
-    return [
-        {
-            "work": "GPU apply 4M x 100, k=1",
-            "bar": "at least 0.7 of the copy bandwidth",
-            "found": narrow["bandwidth"],
-            "met": narrow["bandwidth"] >= 0.7,
-        },
-        {
-            "work": "GPU apply 1M x 1000, k=100",
-            "bar": "at most 3 of the one-liner",
-            "found": wide["one-liner"],
-            "met": wide["one-liner"] <= 3,
-        },
-        {
-            "work": "GPU apply, every size",
-            "bar": "errors under 1e-6",
-            "found": max(row["error"] for row in apply),
-            "met": max(row["error"] for row in apply) < 1e-6,
-        },
-    ]
+        for n_rows, n, k, most in WORK:
+            add(logits(n_rows, n, seed=2)[0], n, k, "copies", most)
+        for k, most in HALF_WORK:
+            add(logits(4_000_000, 100, seed=2)[0].bfloat16(), 100, k, "softmax", most)
+        for (images, n, height, width), k in IMAGES:
+            rows = logits(images * height * width, n, seed=2)[0]
+            rows = rows.view(images, height, width, n).permute(0, 3, 1, 2).contiguous()
+            add(rows, n, k, "copies", None)
+    error = max(row["error"] for row in found if row["dtype"] == "float32")
+    work, bar = "float32, every size", f"errors under {LARGEST_ERROR:g}"
+    bars.append({"work": work, "bar": bar, "found": error, "met": error < LARGEST_ERROR})
+    return result | {"apply": found, "bars": bars}

@@ -58,7 +58,8 @@ class Recipe:
             numbers[:, step], pull = step_numbers(pulls[step], given[step], step)
             pulls[step] *= pull
             pulls[step, : step + 1] = 0.0
-        return cls(order, pulls, given / numbers[3, :, None], numbers, retained)
+        given /= numbers[3, :, None]
+        return cls(order, pulls, given, numbers, retained)
 
     @property
     def removed(self) -> Columns:
