@@ -42,30 +42,36 @@ def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
     machine = cpu["machine"]
     yield (
         f"{machine['processor']}, {machine['cores']} cores, NumPy {machine['versions']['numpy']}, "
-        f"numba {machine['versions']['numba']}; at least {cpu['repeats']} repeats, of which the "
-        f"best counts. Load at the start: {machine['load_at_start']}."
+        f"SciPy {machine['versions']['scipy']}; at least {cpu['repeats']} repeats, of which the "
+        f"best counts. Load at the start: {machine['load_at_start']}.\n"
     )
-    yield ""
-    yield from bars(cpu["bars"])
+    yield "### Apply\n\nOur time over the plain line's, per path; n labels, k of them retired.\n"
+    yield from across(cpu["apply"], ("rows", "labels", "removed"))
+    yield "The outputs of a real network, ResNet18 on CIFAR-10, repeated to 200,000 rows:\n"
+    yield from across(cpu["real"], ("labels", "removed", "set"))
     yield f"{gpu['machine']['gpu']}, PyTorch {gpu['machine']['versions']['torch'].split('+')[0]}:\n"
-    yield from bars(gpu["bars"])
-    yield "### Apply\n\nOur time over theirs; the spread is our median over our best.\n"
-    sizes = {"labels": "n", "removed": "k"}
-    ratios = {"one-liner": "that line", "copy": "a copy"}
-    literal = {"literal": "the paper's procedure", "spread": "spread"}
-    yield from table(sizes | ratios | literal, cpu["apply"])
-    yield "The outputs of a real network, ResNet18 on CIFAR-10, repeated to the same size:\n"
-    yield from table(sizes | ratios | {"spread": "spread"}, cpu["real"])
-    yield "On a GPU, beside the same line in PyTorch. The errors are those of float32 rows:\n"
-    of_copy = {"rows": "rows", **sizes, "bandwidth": "of a copy's bandwidth"}
-    yield from table(of_copy | ratios | {"spread": "spread", "error": "error"}, gpu["apply"])
+    columns = {"shape": "shape", "dtype": "dtype", "removed": "k", "input": "input"}
+    ratios = {"copies": "in copies of the input", "softmax": "over PyTorch's softmax(z[:, keep])"}
+    yield from table(columns | ratios | {"error": "error"}, gpu["apply"])
     yield "### Fit\n\nOur time over that of the paper's procedure, as it is and in products.\n"
-    each = {"rows each": "rows per label"}
-    literally = {"literal": "as written", "in products": "in products", "spread": "spread"}
-    yield from table(sizes | each | literally, cpu["fit"])
+    sizes = {"labels": "n", "removed": "k", "rows each": "rows per label"}
+    literally = {"literal": "as written", "in products": "in products"}
+    yield from table(sizes | literally | {"literal apply": "apply", "spread": "spread"}, cpu["fit"])
     yield "### Growth\n\nThe exponent between the two largest sizes: 1 is linear.\n"
-    growth = {"of": "with", "work": "work", "exponent": "exponent"}
-    yield from table(growth, cpu["growth"])
+    yield from table({"of": "with", "work": "work", "exponent": "exponent"}, cpu["growth"])
+    yield "### Bars\n"
+    yield from bars([*cpu["bars"], *gpu["bars"]])
+
+
+def across(rows: Rows, keys: Sequence[str]) -> Iterator[str]:
+    """Write a table with one column per size and one row per path."""
+    names = {"labels": "n", "removed": "k"}
+    heads = [" ".join(f"{names[key]}={row[key]}" for key in names) for row in rows]
+    yield "| path | " + " | ".join(heads) + " |"
+    yield "|" + "---|" * (len(heads) + 1)
+    for path in [key for key in rows[0] if key not in keys]:
+        yield f"| {path} | " + " | ".join(shown(row[path]) for row in rows) + " |"
+    yield ""
 
 
 def main() -> None:

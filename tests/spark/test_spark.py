@@ -29,6 +29,7 @@ from golden_integrations import (
 )
 from signals import outcomes
 from unlabel import LabelRemover, UnlabelError
+from unlabel._method.backend import thread_limit
 from unlabel._tables.layout import ListColumn
 from unlabel.fitting import fit_filter
 
@@ -38,7 +39,7 @@ try:
     from unlabel import spark as face
     from unlabel.spark import files as spark_files
     from unlabel.spark import fitting
-    from unlabel.spark.batches import CheckedRows
+    from unlabel.spark.batches import CheckedRows, on_one_thread
     from unlabel.spark.files import COMPLETE, whole_folder
 except ModuleNotFoundError as missing:
     WHY_NOT = f"PySpark is not installed ({missing.name})"
@@ -703,11 +704,20 @@ def test_command_line_mistakes(spark, files, retired, monkeypatch):
 def test_a_filter_travels_without_what_it_computed(spark, monkeypatch):
     fitted = golden_filter("osr", "probabilities")
     fitted.apply(GOLDEN["probabilities"])
-    assert "chain" in vars(fitted)
+    assert "recipe" in vars(fitted)
     travelled = []
     monkeypatch.setattr(face, "rewritten", lambda df, rewriting: travelled.append(rewriting.fitted))
     face.apply(spark.createDataFrame(wide_table(GOLDEN["probabilities"])), fitted)
-    assert "chain" not in vars(travelled[0])
+    assert "recipe" not in vars(travelled[0])
+
+
+def test_executors_filter_on_one_thread(monkeypatch):
+    monkeypatch.setenv("UNLABEL_THREADS", "7")  # so that what the executor sets is undone
+    monkeypatch.delenv("UNLABEL_THREADS")
+    work = on_one_thread(lambda batches: [thread_limit() for _ in batches])
+    assert work(["a batch"]) == [1]
+    monkeypatch.setenv("UNLABEL_THREADS", "3")
+    assert work(["a batch"]) == [3]
 
 
 def test_the_page_runs(spark, tmp_path, retired):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -185,7 +186,17 @@ def map_batches(
     def with_names(batches: Batches) -> Batches:
         return function(batch.rename_columns(names) for batch in batches)
 
-    return numbered(df).mapInArrow(with_names, schema)
+    return numbered(df).mapInArrow(on_one_thread(with_names), schema)
+
+
+def on_one_thread(function: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """Make an executor filter on one thread, as Spark runs one task per core itself."""
+
+    def alone(batches: Batches) -> Batches:
+        os.environ.setdefault("UNLABEL_THREADS", "1")
+        return function(batches)
+
+    return alone
 
 
 def numbered(df: DataFrame) -> DataFrame:

@@ -30,6 +30,7 @@ from unlabel.spark.batches import (
     map_batches,
     naming_column,
     numbered,
+    on_one_thread,
     row_errors,
 )
 from unlabel.validation import choice
@@ -250,7 +251,8 @@ def _summed(
         sums = [batch.column(0).flatten().to_numpy().reshape(len(batch), -1) for batch in batches]
         yield _as_batch(np.concatenate(sums).sum(axis=0))
 
-    [[sums]] = rows.mapInArrow(sum_rows, SUMS).repartition(1).mapInArrow(add_up, SUMS).collect()
+    sums_of_parts = rows.mapInArrow(on_one_thread(sum_rows), SUMS).repartition(1)
+    [[sums]] = sums_of_parts.mapInArrow(add_up, SUMS).collect()
     return sums[0], np.array(sums[1:])
 
 
