@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from unlabel._method.chain import Recipe
 from unlabel._typing import Float64s, Floats, InputKind
 
@@ -34,7 +36,7 @@ def filter_rows(
         rows,
         out,
         mass,
-        recipe.order,
+        recipe.order.astype(np.int64, copy=False),
         recipe.pulls,
         recipe.shares,
         recipe.numbers,

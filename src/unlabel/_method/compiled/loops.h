@@ -9,7 +9,6 @@
 
 #define NOTHING 1e-290 /* a mass up to this counts as none: its inverse may not be finite */
 #define SUMS 32        /* sums that a loop adds up side by side, so that it fills vectors */
-
 #define NARROW 24      /* up to this many labels, rows are filtered side by side */
 #define LANES 32       /* so many of them */
 #define EACH_LANE for (int l = 0; l < LANES; l++)
@@ -34,8 +33,8 @@
 typedef struct {
     Py_ssize_t labels, retired, steps;
     const int64_t *order;
-    const double *pulls, *shares;                      /* a row per step */
-    const double *diagonal, *complement, *quiet, *weight; /* a number per step */
+    const double *pulls, *shares;                         /* one row per step */
+    const double *diagonal, *complement, *quiet, *weight; /* one number per step */
     int logits;
     double temperature, tolerance;
 } Recipe;
