@@ -77,6 +77,7 @@ def _filter_kernel(
     pulls_ptr,
     shares_ptr,
     numbers_ptr,
+    temperature_ptr,
     n_rows,
     group_stride,
     row_stride,
@@ -84,14 +85,12 @@ def _filter_kernel(
     out_group_stride,
     out_row_stride,
     out_label_stride,
-    sharpness,
     lowest,
     N: tl.constexpr,
     RETIRED: tl.constexpr,
     STEPS: tl.constexpr,
     LOGITS: tl.constexpr,
     LOG_OUTPUT: tl.constexpr,
-    IN_LOGS: tl.constexpr,
     STEP_TILE: tl.constexpr,
     KEPT_TILE: tl.constexpr,
     ROWS: tl.constexpr,
@@ -107,27 +106,25 @@ def _filter_kernel(
     first = rows_ptr + group * group_stride + row * row_stride
     inside = there[:, None] & is_label[None, :]
     missing = float("-inf") if LOGITS else 0.0
-    x = tl.load(first[:, None] + label_at[None, :] * label_stride, mask=inside, other=missing)
-    x = x.to(tl.float32)
-    if STEPS > 0 or not LOGITS:
-        retired = tl.load(
-            first[:, None] + step_at[None, :] * label_stride,
-            mask=there[:, None] & is_step[None, :],
-            other=missing,
-        ).to(tl.float32)
+    entries = first[:, None] + label_at[None, :] * label_stride
+    x = tl.load(entries, mask=inside, other=missing).to(tl.float32)
+    retired = tl.load(
+        first[:, None] + step_at[None, :] * label_stride,
+        mask=there[:, None] & is_step[None, :],
+        other=missing,
+    ).to(tl.float32)
     if LOGITS:
         # The retained labels have a scale of their own, which a softmax would not leave them.
-        top = tl.max(x, axis=1)
-        kept_top = tl.where(top > float("-inf"), top, 0.0)
+        kept_top = tl.max(x, axis=1)
+        top = tl.maximum(kept_top, tl.max(retired, axis=1))
+        kept_top = tl.where(kept_top > float("-inf"), kept_top, 0.0)
+        retired = tl.exp(retired - top[:, None])
         kept = tl.exp(x - kept_top[:, None])
-        if STEPS > 0:
-            top = tl.maximum(top, tl.max(retired, axis=1))
-            scale = tl.exp(tl.maximum(kept_top - top, -LARGEST_LEAD))
-            retired = tl.exp(retired - top[:, None])
-            kept *= scale[:, None]
+        whole = tl.sum(kept, axis=1) + tl.sum(retired, axis=1)
+        valid = (top > float("-inf")) & (whole < float("inf"))
+        kept *= tl.exp(tl.maximum(kept_top - top, -LARGEST_LEAD))[:, None]
     else:
-        kept = x
-        kept_top = tl.zeros((ROWS,), tl.float32)
+        kept, kept_top = x, tl.zeros((ROWS,), tl.float32)
         whole = tl.sum(kept, axis=1) + tl.sum(retired, axis=1)
         low = tl.minimum(tl.min(kept, axis=1), tl.min(retired, axis=1))
         valid = (low >= 0) & (tl.abs(whole - 1.0) <= TOLERANCE)
@@ -193,21 +190,22 @@ def _filter_kernel(
     some = total > NOTHING
     kept = tl.where(some[:, None], kept, 1.0)
     total = tl.where(some, total, N - RETIRED)
-    if IN_LOGS:
+    temperature = tl.load(temperature_ptr)
+    result = kept * (1.0 / total)[:, None]
+    if LOG_OUTPUT or temperature != 1.0:
         logs = tl.where(kept > 0, tl.log(kept), LOG_OF_ZERO)
         if LOGITS:  # rows as they came have logarithms that no exponential has cut off
-            logs = tl.where((done < 0)[:, None] & some[:, None], x - kept_top[:, None], logs)
-        logs = tl.where(is_label[None, :], logs * sharpness, float("-inf"))
+            x = tl.load(entries, mask=inside, other=missing).to(tl.float32)
+            logs = tl.where((some & (done < 0))[:, None], x - kept_top[:, None], logs)
+        logs = tl.where(is_label[None, :], logs / temperature, float("-inf"))
         logs -= tl.max(logs, axis=1)[:, None]
         powers = tl.exp(logs)
         total = tl.sum(powers, axis=1)
-        result = logs - tl.log(total)[:, None] if LOG_OUTPUT else powers / total[:, None]
         if LOG_OUTPUT:
-            result = tl.maximum(result, lowest)
-    else:
-        result = kept * (1.0 / total)[:, None]
-    if not LOGITS:
-        result = tl.where(valid[:, None], result, float("nan"))
+            result = tl.maximum(logs - tl.log(total)[:, None], lowest)
+        else:
+            result = powers / total[:, None]
+    result = tl.where(valid[:, None], result, float("nan"))
     target = out_ptr + group * out_group_stride + row * out_row_stride
     tl.store(
         target[:, None] + label[None, :] * out_label_stride,
@@ -222,11 +220,11 @@ def filter_rows(
     pulls: Tensor,
     shares: Tensor,
     numbers: Tensor,
-    n_retained: int,
     dim: int,
     logits: bool,
     log_output: bool,
-    temperature: float,
+    temperature: Tensor,
+    n_retained: int,
 ) -> Tensor:
     """Filter a contiguous tensor whose labels lie along `dim`."""
     n, steps = len(order), len(pulls)
@@ -237,8 +235,8 @@ def filter_rows(
         groups, n_rows, stride = before, after, 1
     if groups > MOST_GROUPS:
         moved = rows.movedim(dim, -1).contiguous()
-        arrays = order, pulls, shares, numbers, n_retained
-        result = filter_rows(moved, *arrays, moved.ndim - 1, logits, log_output, temperature)
+        arrays, options = (order, pulls, shares, numbers), (logits, log_output, temperature)
+        result = filter_rows(moved, *arrays, moved.ndim - 1, *options, n_retained)
         return result.movedim(-1, dim).contiguous()
     out = rows.new_empty((*rows.shape[:dim], n_retained, *rows.shape[dim + 1 :]))
     if out.numel() == 0:
@@ -253,6 +251,7 @@ def filter_rows(
         pulls,
         shares,
         numbers,
+        temperature,
         n_rows,
         n * after,
         stride,
@@ -260,14 +259,12 @@ def filter_rows(
         n_retained * after,
         n_retained if after == 1 else 1,
         after,
-        1.0 / temperature,
         torch.finfo(rows.dtype).min,
         N=n,
         RETIRED=n - n_retained,
         STEPS=steps,
         LOGITS=logits,
         LOG_OUTPUT=log_output,
-        IN_LOGS=log_output or temperature != 1,
         STEP_TILE=step_tile,
         KEPT_TILE=kept_tile,
         ROWS=rows_each,
