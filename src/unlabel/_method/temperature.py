@@ -8,11 +8,11 @@ from unlabel._method.split import NOTHING, row_blocks
 from unlabel._typing import Columns, Float64s
 from unlabel.errors import UnlabelError
 
-# One number is fitted: below this many rows its error outweighs what it corrects.
+# With fewer rows the error of the one number that is fitted outweighs its use.
 MIN_ROWS = 50
-# Beyond these bounds a temperature is a sign of rows that cannot tell one.
+# A temperature beyond these bounds is a sign that the rows do not determine one.
 COLDEST, HOTTEST = 1 / 64, 64.0
-# So low that it vanishes at any temperature, and yet finite: 0 times minus infinity is NaN.
+# Low enough to vanish at any temperature, yet finite: 0 times minus infinity is NaN.
 LOG_OF_ZERO = -1e6
 
 
@@ -47,7 +47,7 @@ def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
     rows, truth = probabilities[truth > 0], np.log(truth[truth > 0])
     if len(rows) < MIN_ROWS:
         raise UnlabelError(
-            f"calibrate needs at least {MIN_ROWS} reference rows of labels that remain, with some "
+            f"calibrate needs at least {MIN_ROWS} reference rows of retained labels, with some "
             f"confidence in the true label, and found {len(rows)}: give more rows, or leave "
             "calibrate off."
         )
@@ -66,15 +66,15 @@ def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
         if cold < COLDEST:
             raise UnlabelError(
                 "calibrate found no temperature: the filtered confidences are right in all, or "
-                f"nearly all, of the {len(rows)} reference rows of labels that remain. Give rows "
+                f"nearly all, of the {len(rows)} reference rows of retained labels. Give rows "
                 "that the model was not trained on, or leave calibrate off."
             )
     while slope(1 / hot) >= 0:
         hot *= 2
         if hot > HOTTEST:
             raise UnlabelError(
-                "calibrate found no temperature: the filtered confidences tell no more than "
-                f"chance in the {len(rows)} reference rows of labels that remain. Check that the "
+                "calibrate found no temperature: the filtered confidences are no better than "
+                f"chance in the {len(rows)} reference rows of retained labels. Check that the "
                 "true labels belong to these rows, or leave calibrate off."
             )
     return 1 / float(brentq(slope, 1 / hot, 1 / cold, xtol=1e-13, rtol=1e-13))

@@ -138,7 +138,7 @@ def test_only_rows_of_retained_labels_count():
 def test_too_few_rows_of_retained_labels_are_refused():
     rows, truth = overconfident(400, 3.0)
     few = (truth == 0) | (np.arange(400) < 30)
-    with pytest.raises(UnlabelError, match=r"of labels that remain, .* and found \d\d: give more"):
+    with pytest.raises(UnlabelError, match=r"of retained labels, .* and found \d\d: give more"):
         fit_filter(rows[few], truth[few], remove=[0], calibrate=True)
 
 
