@@ -102,12 +102,12 @@ def test_rows_that_are_all_right_give_no_temperature():
 
 def test_rows_that_are_all_wrong_give_no_temperature():
     rows, _ = overconfident(200, 2.0)
-    with pytest.raises(UnlabelError, match="no more than chance in the 200 reference rows"):
+    with pytest.raises(UnlabelError, match="no better than chance in the 200 reference rows"):
         fit_temperature(rows, rows.argmin(axis=1))
 
 
 @pytest.mark.parametrize(
-    ("sharpness", "words"), [(90.0, "no more than chance"), (1 / 90, "right in all, or nearly all")]
+    ("sharpness", "words"), [(90.0, "no better than chance"), (1 / 90, "right in all, or nearly all")]
 )
 def test_a_temperature_beyond_the_bounds_is_refused(sharpness, words):
     rows, truth = overconfident(200, sharpness)
