@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,14 @@ GOLDEN = Path(__file__).parent / "golden"
 
 settings.register_profile("unlabel", max_examples=150, deadline=None, derandomize=True)
 settings.load_profile("unlabel")
+
+
+@pytest.fixture(autouse=True)
+def compiled_anew():
+    """Keep PyTorch's compiler, which limits how often it compiles a function, from counting on."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch._dynamo"].reset()
 
 
 def real_network(name):

@@ -1,9 +1,11 @@
 """Which dimension holds the labels, and what is left open when a module is exported."""
 
 # ruff: noqa: E402  (optional libraries are looked for first)
+import contextlib
 import copy
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from golden_integrations import INPUTS, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
-from unlabel.torch import FilteredModel, FilterModule, fused, remove_labels
+from unlabel.torch import FilteredModel, FilterModule, operator, remove_labels
 
 Dim = torch.export.Dim
 HINTS = [Dim("batch"), Dim.AUTO, Dim.DYNAMIC]
@@ -71,17 +73,20 @@ def test_channels_last_in_memory_is_not_channels_last_in_shape():
     assert torch.equal(module(turned), module(images))
 
 
-def test_fused_kernels_get_the_dimension_given_as_dim(monkeypatch):
+def test_kernels_get_the_dimension_given_as_dim_without_a_copy(monkeypatch):
     given = []
-    monkeypatch.setattr(fused, "is_available", lambda: True)
-    monkeypatch.setattr(fused, "takes", lambda rows: True)
-    monkeypatch.setattr(
-        fused, "redistribute", lambda rows, *arrays: given.append(rows) or rows[:, :7]
+    kernels = SimpleNamespace(
+        filter_rows=lambda *arguments: given.append(arguments) or arguments[0]
     )
-    images = rows_of(2, 10, 10, 10).softmax(1)
-    result = FilterModule(golden_filter("osr", "probabilities"), dim=1)(images)
-    assert torch.equal(given[0], images.movedim(1, -1).reshape(-1, 10))
-    assert torch.equal(result, images[:, :7])
+    monkeypatch.setattr("unlabel.torch.kernels", kernels, raising=False)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr("unlabel.torch.module.filter_rows", operator._in_kernels)
+    images = rows_of(2, 10, 3, 4)
+    FilterModule(golden_filter("osr", "logits"), dim=1)(images)
+    rows, order, pulls, _, _, dim, *_ = given[0]
+    assert rows is images
+    assert dim == 1
+    assert (order.dtype, pulls.dtype) == (torch.int64, torch.float32)
 
 
 @pytest.mark.parametrize("hint", HINTS, ids=str)
@@ -124,7 +129,7 @@ def test_an_exported_model_keeps_the_names_of_its_arguments():
         dynamic_shapes={"left": batch, "right": batch},
     ).module()
     left, right = rows_of(5, 10), rows_of(5, 10)
-    assert torch.equal(exported(left, right=right), filtered(left, right=right))
+    torch.testing.assert_close(exported(left, right=right), filtered(left, right=right))
 
 
 @pytest.mark.parametrize("sizes", [(Dim("batch"), Dim("time")), (Dim.AUTO, Dim.AUTO)], ids=str)

@@ -3,6 +3,7 @@
 # ruff: noqa: E402  (optional libraries are looked for first)
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from golden_integrations import CLASSES, GOLDEN, golden_filter
 from unlabel import OutputFilter, UnlabelError
+from unlabel.fitting import fit_filter
 from unlabel.torch import FilterModule, remove_labels
 
 ROWS = torch.tensor(GOLDEN["probabilities"])
@@ -61,6 +63,13 @@ def test_the_state_of_another_method_is_refused():
             module.load_state_dict(other.state_dict(), strict=False)
 
 
+def test_the_state_of_an_earlier_version_is_refused():
+    module = FilterModule(golden_filter("osr", "logits"))
+    state = {"removed": module.order[:3], "labels": module.labels, "weights": torch.ones(3)}
+    with pytest.raises(UnlabelError, match="saved by another version of unlabel: make the module"):
+        module.load_state_dict(state, strict=False)
+
+
 def test_input_output_and_dim_are_not_in_the_state():
     module = FilterModule(golden_filter("osr", "probabilities"), dim=1)
     module.load_state_dict(FilterModule(golden_filter("calibrated", "logits")).state_dict())
@@ -81,6 +90,18 @@ def test_a_state_may_be_stored_as_safetensors_and_in_any_type(tmp_path, dtype):
     assert torch.allclose(module(ROWS), FilterModule(fitted)(ROWS), atol=2e-2)
     with pytest.raises(UnlabelError, match="for other labels"):
         FilterModule(with_labels(fitted, range(10))).load_state_dict(stored)
+
+
+@pytest.mark.parametrize("form", ["eager", "with a gradient"])
+def test_the_largest_numbers_may_become_infinite_in_float32(form):
+    # References that are all on their own label rule out any residual next to another label.
+    fitted = fit_filter(np.eye(4), range(4), remove=[0, 1])
+    module = FilterModule(fitted).float()
+    assert module.numbers.isinf().any()
+    rows = torch.tensor([[0.7, 0.1, 0.2, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0.5, 0.5, 0, 0]])
+    result = module(rows.requires_grad_(form == "with a gradient"))
+    expected = torch.tensor(fitted.apply(rows.detach().numpy()))
+    torch.testing.assert_close(result.detach(), expected)
 
 
 def without_values(fitted, how):

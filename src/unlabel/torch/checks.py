@@ -60,17 +60,20 @@ def refuse_other_filters(
     """Refuse the state of a filter with other labels: `classes` would be wrong."""
     given = {
         name: tensor.tolist()
-        for name in ("removed", "labels")
-        if (tensor := state.get(f"{prefix}{name}")) is not None and not tensor.is_meta
+        for name in ("labels", "order")
+        if (tensor := state.get(prefix + name)) is not None and not tensor.is_meta
     }
     labels, retired = digest(module.classes_in).tolist(), module.removed_columns
+    pulls = state.get(prefix + "pulls", module.pulls)
     if given.get("labels", labels) != labels:
         difference = f"is for other labels than {listing(module.classes_in)}, or in another order"
-    elif given.get("removed", retired) != retired:
+    elif given.get("order", retired)[: len(retired)] != retired:
         names = [module.classes_in[column] for column in retired]
         difference = f"retires other labels than {listing(names)}, or in another order"
-    elif given and (f"{prefix}shares" in state) != module.redistributes:
+    elif len(pulls) != len(module.pulls):
         difference = "is of another method"
+    elif "labels" in given and f"{prefix}order" not in state:
+        difference = "was saved by another version of unlabel"
     else:
         return
     raise UnlabelError(f"The state {difference}: make the module from the same filter.")

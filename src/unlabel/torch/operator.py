@@ -1,0 +1,155 @@
+"""One PyTorch operator that filters rows, and the one place that decides what executes it."""
+
+# No postponed annotations: PyTorch reads an operator's types.
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch as functorch
+from torch.autograd import forward_ad
+
+from unlabel._method import backend
+from unlabel._method.chain import LARGEST
+from unlabel._method.chain import Recipe as CoreRecipe
+from unlabel.torch import chain
+from unlabel.torch.chain import SUM_TOLERANCE, Recipe
+from unlabel.torch.gradients import LIMITS
+
+KERNEL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
+    """Filter the dimension `dim` of a tensor, counted from the end."""
+    follow = choose(rows)
+    if follow is None:
+        n_retained, *arrays = recipe
+        return operator(rows, arrays, n_retained, dim, logits, log_output)
+    return chain.filter_rows(rows, recipe, dim, logits, log_output, follow)
+
+
+def choose(rows: Tensor) -> chain.Driver | None:
+    """Give the plain form to use, or None for the operator.
+
+    Derivatives need the plain form, and so do exported graphs, which run without unlabel.
+    """
+    # Not `is_exporting()`: compilers of some versions take it for true.
+    if torch.compiler._is_exporting_flag:
+        return chain.walk
+    if torch.compiler.is_compiling():
+        return None
+    inner = rows
+    while functorch.is_batchedtensor(inner):  # what `torch.vmap` maps over
+        inner = functorch.get_unwrapped(inner)
+    is_transformed = functorch.is_functorch_wrapped_tensor(inner)  # by `torch.func.grad`, say
+    has_gradient = inner.requires_grad and torch.is_grad_enabled()
+    if not (is_transformed or has_gradient or forward_ad.unpack_dual(inner).tangent is not None):
+        return None
+    is_plain = type(rows) in (Tensor, torch.nn.Parameter) and not is_transformed
+    return chain.jump if is_plain and inner is rows and not rows.is_meta else chain.walk
+
+
+def has_kernels() -> bool:
+    """Whether Triton, which compiles the kernels, came with PyTorch."""
+    return find_spec("triton") is not None
+
+
+@torch.library.custom_op("unlabel::filter_rows", mutates_args=())
+def operator(
+    rows: Tensor, arrays: list[Tensor], n_retained: int, dim: int, logits: bool, log_output: bool
+) -> Tensor:
+    """Filter rows by what is fastest where they are; the arrays are those of `Recipe`."""
+    recipe = Recipe(n_retained, *arrays)
+    if rows.device.type == "cpu":
+        return _in_the_core(rows, recipe, dim, logits, log_output)
+    if rows.is_cuda and rows.dtype in KERNEL_TYPES and has_kernels():
+        return _in_kernels(rows, recipe, dim, logits, log_output)
+    return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump)
+
+
+def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
+    turned = rows.detach().movedim(dim, -1)
+    given = turned.reshape(-1, turned.shape[-1])
+    given = given.to(torch.promote_types(rows.dtype, torch.float32))
+    order = recipe.order.numpy()
+    # A coarser type may have turned the largest of the numbers into infinity.
+    numbers = recipe.numbers.double().clamp(max=LARGEST)
+    pulls, shares, numbers = (x.double().numpy() for x in (recipe.pulls, recipe.shares, numbers))
+    filtered = backend.filter_rows(
+        CoreRecipe(order, pulls, shares, numbers, order[-recipe.n_retained :]),
+        given.numpy(),
+        "logits" if logits else "probabilities",
+        temperature=recipe.temperature.item(),
+        tolerance=SUM_TOLERANCE,
+    )
+    result = torch.from_numpy(filtered.rows)
+    if log_output:
+        # Logarithms of probabilities that are lost, or nearly, come from the plain form.
+        low = (result < LIMITS[result.dtype].nothing).any(-1).nonzero()[:, 0]
+        result = result.log_()
+        result[low] = chain.filter_rows(given[low], recipe, -1, logits, True, chain.jump)
+        result = result.clamp_(min=torch.finfo(rows.dtype).min)
+    result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_retained)
+    return result.movedim(-1, dim).contiguous()
+
+
+def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
+    from unlabel.torch import kernels
+
+    n_retained, order, *arrays = recipe
+    pulls, shares, numbers, temperature = (array.float() for array in arrays)
+    options = (dim % rows.ndim, logits, log_output, temperature, n_retained)
+    with torch.cuda.device(rows.device):
+        return kernels.filter_rows(rows.contiguous(), order, pulls, shares, numbers, *options)
+
+
+@operator.register_fake
+def _(rows: Tensor, arrays: list[Tensor], n_retained: int, dim: int, *options: bool) -> Tensor:
+    shape = list(rows.shape)
+    shape[dim] = n_retained
+    return rows.new_empty(shape)
+
+
+@operator.register_vmap
+def _(info: Any, batched_at: tuple[int, ...], rows: Tensor, *more: Any) -> tuple[Tensor, int]:
+    # Nobody maps over a filter's arrays, and `dim` is counted from the end.
+    return operator(rows.movedim(batched_at[0], 0), *more), 0
+
+
+@torch.library.custom_op("unlabel::filter_rows_backward", mutates_args=())
+def backward(
+    gradient: Tensor,
+    rows: Tensor,
+    arrays: list[Tensor],
+    n_retained: int,
+    dim: int,
+    logits: bool,
+    log_output: bool,
+) -> Tensor:
+    """Give the gradient with respect to the rows, by the plain form."""
+    recipe = Recipe(n_retained, *arrays)
+
+    def plain(rows: Tensor) -> Tensor:
+        return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump)
+
+    # Not `torch.autograd.grad`: an operator is executed below autograd.
+    result: Tensor = torch.func.vjp(plain, rows)[1](gradient)[0]
+    return result
+
+
+@backward.register_fake
+def _(gradient: Tensor, rows: Tensor, *more: Any) -> Tensor:
+    return torch.empty_like(rows)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    rows, arrays, *ctx.options = inputs
+    ctx.save_for_backward(rows, *arrays)
+
+
+def _pull_back(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    rows, *arrays = ctx.saved_tensors
+    return backward(gradient, rows, arrays, *ctx.options), [None] * len(arrays), *[None] * 4
+
+
+operator.register_autograd(_pull_back, setup_context=_keep)
