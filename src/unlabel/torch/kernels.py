@@ -1,4 +1,4 @@
-"""The recipe as one fused Triton kernel; only `unlabel.torch.fused` imports this.
+"""The recipe as one fused Triton kernel; only `unlabel.torch.operator` imports this.
 
 A program takes a few rows, reads them once and writes them once, and computes in float32. With
 few steps its rows walk through them together, and load each step's arrays once. With many, they

@@ -426,6 +426,18 @@ def test_beyond_a_lead_that_hides_all_else_nothing_changes(dtype):
     )
 
 
+@pytest.mark.parametrize("scale", [10, 100, 300])
+@pytest.mark.parametrize("n", [5, 40])  # side by side, and one by one
+def test_float32_logits_lose_no_label_that_decides(n, scale):
+    # With several retired labels far apart, one of them may be all that is left of another.
+    rng = np.random.default_rng(n)
+    reference, labels = rng.normal(scale=3, size=(20 * n, n)), np.arange(20 * n) % n
+    fitted = fit_filter(reference, labels, remove=range(n // 2), input="logits")
+    logits = rng.uniform(-scale, scale, size=(1000, n)).astype(np.float32)
+    exact = fitted.apply(logits.astype(np.float64))
+    np.testing.assert_allclose(fitted.apply(logits), exact, rtol=0, atol=1e-6)
+
+
 def test_reference_logits_are_exact_where_a_softmax_underflows():
     rng = np.random.default_rng(6)
     reference, labels = rng.normal(scale=3, size=(12, 4)), np.arange(12) % 4

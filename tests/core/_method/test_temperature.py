@@ -107,7 +107,8 @@ def test_rows_that_are_all_wrong_give_no_temperature():
 
 
 @pytest.mark.parametrize(
-    ("sharpness", "words"), [(90.0, "no better than chance"), (1 / 90, "right in all, or nearly all")]
+    ("sharpness", "words"),
+    [(90.0, "no better than chance"), (1 / 90, "right in all, or nearly all")],
 )
 def test_a_temperature_beyond_the_bounds_is_refused(sharpness, words):
     rows, truth = overconfident(200, sharpness)

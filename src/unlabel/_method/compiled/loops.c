@@ -12,20 +12,24 @@ INLINE double scale_of(double below)
     return below == -INFINITY ? 0.0 : exponential_double(bounded);
 }
 
-#define REAL float
-#define NAME(name) name##_float
-#define EXPONENTIAL exponential_float
-#define SCALED(value, total, inverse) ((value) * (inverse)) /* as exact, rounded to a float */
+#define REAL double
+#define NAME(name) name##_double
+#define EXPONENTIAL exponential_double
+#define SCALED(value, total, inverse) ((value) / (total))
+#define NEEDS_DOUBLE(scale) ((scale) < 0.0) /* they are */
 #include "rows.h"
 #undef REAL
 #undef NAME
 #undef EXPONENTIAL
 #undef SCALED
+#undef NEEDS_DOUBLE
 
-#define REAL double
-#define NAME(name) name##_double
-#define EXPONENTIAL exponential_double
-#define SCALED(value, total, inverse) ((value) / (total))
+#define REAL float
+#define NAME(name) name##_float
+#define EXPONENTIAL exponential_float
+#define SCALED(value, total, inverse) ((value) * (inverse)) /* as exact, rounded to a float */
+/* Where retired labels lead by this much, a float's exponential would lose some that decide. */
+#define NEEDS_DOUBLE(scale) ((scale) < 1e-26)
 #include "rows.h"
 
 static const char filter_rows_doc[] =
@@ -69,7 +73,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
             PyErr_SetString(PyExc_ValueError, "the order names a label that does not exist");
             goto done;
         }
-    scratch = PyMem_Malloc((size_t)(r.labels * 5) * sizeof(double));
+    scratch = PyMem_Malloc((size_t)(r.labels * 10) * sizeof(double));
     if (scratch == NULL) {
         PyErr_NoMemory();
         goto done;

@@ -1,7 +1,7 @@
 /* The loops for one type of rows; `loops.c` includes this once per type.
  *
- * REAL is the type, EXPONENTIAL its exponential, SCALED an entry divided by a sum, and NAME(name)
- * a name of its own.
+ * REAL is the type, EXPONENTIAL its exponential, SCALED an entry divided by a sum, NEEDS_DOUBLE
+ * whether a row must be filtered as doubles, and NAME(name) a name of its own.
  */
 
 /* Rows as positive masses: probabilities as they are, logits as exponentials. Retained labels have
@@ -182,9 +182,18 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
         const REAL *x = rows + i * n;
         REAL *result = out + i * m;
         NAME(Row) row = {.masses = x, .scale = 1.0};
-        if (r->logits)
+        if (r->logits) {
             NAME(raise)(&row, x, keep, n, raised);
-        else {
+            if (NEEDS_DOUBLE(row.scale)) {
+                double *wide = v + 5 * n, *finer = wide + n;
+                for (Py_ssize_t j = 0; j < n; j++) wide[j] = x[j];
+                Py_ssize_t found = filter_wide_double(r, wide, 1, finer, mass ? mass + i : NULL, runs,
+                                                      finer + n);
+                if (bad < 0 && found == 0) bad = i;
+                for (Py_ssize_t j = 0; j < m; j++) result[j] = (REAL)finer[j];
+                continue;
+            }
+        } else {
             NAME(weigh)(&row, keep, n);
             row.is_valid &= fabs(row.kept + row.retired - 1.0) <= r->tolerance;
         }
@@ -251,13 +260,14 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
     double v[NARROW][LANES], rest[NARROW + 1][LANES];
     for (Py_ssize_t start = 0; start < n_rows; start += LANES) {
         int size = n_rows - start < LANES ? (int)(n_rows - start) : LANES;
-        double scale[LANES], kept[LANES], gone[LANES], low[LANES], valid[LANES];
+        double scale[LANES], lead[LANES], kept[LANES], gone[LANES], low[LANES], valid[LANES];
         NAME(lay)(r, rows + start * n, size, x);
         EACH_LANE kept[l] = gone[l] = low[l] = 0.0;
         if (r->logits)
             NAME(raise_lanes)(r, x, scale);
         else
             EACH_LANE scale[l] = 1.0;
+        EACH_LANE lead[l] = scale[l];
         for (int j = 0; j < first; j++) {
             EACH_LANE v[j][l] = x[j][l];
             EACH_LANE gone[l] += v[j][l];
@@ -314,6 +324,14 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
             if (bad < 0 && !(valid[l] == 1.0)) bad = start + l;
             for (int j = 0; j < m; j++) result[j] = (REAL)v[first + j][l];
         }
+        if (r->logits)
+            for (int l = 0; l < size; l++)
+                if (NEEDS_DOUBLE(lead[l])) {
+                    double wide[NARROW], finer[NARROW];
+                    for (int j = 0; j < n; j++) wide[j] = rows[(start + l) * n + j];
+                    filter_narrow_double(r, wide, 1, finer, mass ? mass + start + l : NULL);
+                    for (int j = 0; j < m; j++) out[(start + l) * m + j] = (REAL)finer[j];
+                }
     }
     return bad;
 }
