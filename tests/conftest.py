@@ -1,4 +1,5 @@
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ def compiled_anew():
     """Keep PyTorch's compiler, which limits how often it compiles a function, from counting on."""
     yield
     if "torch._dynamo" in sys.modules:
-        sys.modules["torch._dynamo"].reset()
+        with warnings.catch_warnings(action="ignore"):  # of what a reset imports
+            sys.modules["torch._dynamo"].reset()
 
 
 def real_network(name):

@@ -298,7 +298,7 @@ def test_gradients_on_a_gpu_are_those_on_the_cpu():
     rows = torch.tensor(saturated(64, 50, removed, seed=3, input="logits")[0])
     module, gradients = FilterModule(fitted), []
     for device in ("cpu", "cuda"):
-        given = rows.to(device).requires_grad_()
+        given = rows.detach().to(device).clone().requires_grad_()
         module.to(device)(given).square().sum().backward()
         gradients.append(given.grad.cpu())
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
