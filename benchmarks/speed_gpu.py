@@ -82,9 +82,10 @@ def measure(n: int, k: int, rows: torch.Tensor, dim: int = 1) -> Iterator[dict[s
         given = rows if kind == "logits" else rows.softmax(dim)
         module = FilterModule(fitted, kind, dim=dim).to(DEVICE)
         few = given[:4] if rows.ndim > 2 else given[:20_000]
-        exact = fitted.taking(kind).apply(
-            few.movedim(dim, -1).reshape(-1, n).double().cpu().numpy()
-        )
+        wide = few.movedim(dim, -1).reshape(-1, n).double().cpu().numpy()
+        if kind == "probabilities":  # bfloat16 rounds them
+            wide /= wide.sum(axis=1, keepdims=True)
+        exact = fitted.taking(kind).apply(wide)
         result = module(few).movedim(dim, -1).reshape(exact.shape).double().cpu().numpy()
         ours = milliseconds(partial(module, given))
         yield {

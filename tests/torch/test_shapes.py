@@ -83,7 +83,7 @@ def test_kernels_get_the_dimension_given_as_dim_without_a_copy(monkeypatch):
     monkeypatch.setattr("unlabel.torch.module.filter_rows", operator._in_kernels)
     images = rows_of(2, 10, 3, 4)
     FilterModule(golden_filter("osr", "logits"), dim=1)(images)
-    rows, order, pulls, _, _, dim, *_ = given[0]
+    rows, _, dim, _, _, order, pulls, *_ = given[0]
     assert rows is images
     assert dim == 1
     assert (order.dtype, pulls.dtype) == (torch.int64, torch.float32)

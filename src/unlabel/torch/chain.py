@@ -30,7 +30,7 @@ class Recipe(NamedTuple):
     pulls: Tensor
     shares: Tensor
     numbers: Tensor
-    temperature: Tensor
+    temperature: Tensor | None = None  # 1
 
 
 class Masses(NamedTuple):
@@ -51,11 +51,13 @@ def filter_rows(
     dtype = torch.promote_types(rows.dtype, torch.float32)
     with _without_autocast(rows.device.type):
         given = rows.movedim(dim, -1).to(dtype).index_select(-1, recipe.order)
-        floats = ("pulls", "shares", "numbers", "temperature")
+        floats = ("pulls", "shares", "numbers")
         recipe = recipe._replace(**{name: getattr(recipe, name).to(dtype) for name in floats})
         masses = (of_logits if logits else of_probabilities)(given, recipe.n_retained)
         logs = follow(recipe, masses) if len(recipe.pulls) else masses.log_retained
-        logs = (logs / recipe.temperature).masked_fill(~masses.is_valid, torch.nan)
+        if recipe.temperature is not None:
+            logs = logs / recipe.temperature.to(dtype)
+        logs = logs.masked_fill(~masses.is_valid, torch.nan)
         if log_output:
             result = logs.log_softmax(-1).clamp(min=torch.finfo(rows.dtype).min)
         else:

@@ -91,6 +91,7 @@ def _filter_kernel(
     STEPS: tl.constexpr,
     LOGITS: tl.constexpr,
     LOG_OUTPUT: tl.constexpr,
+    IS_CALIBRATED: tl.constexpr,
     STEP_TILE: tl.constexpr,
     KEPT_TILE: tl.constexpr,
     ROWS: tl.constexpr,
@@ -106,8 +107,8 @@ def _filter_kernel(
     first = rows_ptr + group * group_stride + row * row_stride
     inside = there[:, None] & is_label[None, :]
     missing = float("-inf") if LOGITS else 0.0
-    entries = first[:, None] + label_at[None, :] * label_stride
-    x = tl.load(entries, mask=inside, other=missing).to(tl.float32)
+    x = tl.load(first[:, None] + label_at[None, :] * label_stride, mask=inside, other=missing)
+    x = x.to(tl.float32)
     retired = tl.load(
         first[:, None] + step_at[None, :] * label_stride,
         mask=there[:, None] & is_step[None, :],
@@ -190,14 +191,13 @@ def _filter_kernel(
     some = total > NOTHING
     kept = tl.where(some[:, None], kept, 1.0)
     total = tl.where(some, total, N - RETIRED)
-    temperature = tl.load(temperature_ptr)
-    result = kept * (1.0 / total)[:, None]
-    if LOG_OUTPUT or temperature != 1.0:
+    if LOG_OUTPUT or IS_CALIBRATED:
         logs = tl.where(kept > 0, tl.log(kept), LOG_OF_ZERO)
         if LOGITS:  # rows as they came have logarithms that no exponential has cut off
-            x = tl.load(entries, mask=inside, other=missing).to(tl.float32)
             logs = tl.where((some & (done < 0))[:, None], x - kept_top[:, None], logs)
-        logs = tl.where(is_label[None, :], logs / temperature, float("-inf"))
+        if IS_CALIBRATED:
+            logs /= tl.load(temperature_ptr)
+        logs = tl.where(is_label[None, :], logs, float("-inf"))
         logs -= tl.max(logs, axis=1)[:, None]
         powers = tl.exp(logs)
         total = tl.sum(powers, axis=1)
@@ -205,6 +205,8 @@ def _filter_kernel(
             result = tl.maximum(logs - tl.log(total)[:, None], lowest)
         else:
             result = powers / total[:, None]
+    else:
+        result = kept * (1.0 / total)[:, None]
     result = tl.where(valid[:, None], result, float("nan"))
     target = out_ptr + group * out_group_stride + row * out_row_stride
     tl.store(
@@ -216,15 +218,15 @@ def _filter_kernel(
 
 def filter_rows(
     rows: Tensor,
+    n_retained: int,
+    dim: int,
+    logits: bool,
+    log_output: bool,
     order: Tensor,
     pulls: Tensor,
     shares: Tensor,
     numbers: Tensor,
-    dim: int,
-    logits: bool,
-    log_output: bool,
-    temperature: Tensor,
-    n_retained: int,
+    temperature: Tensor | None = None,
 ) -> Tensor:
     """Filter a contiguous tensor whose labels lie along `dim`."""
     n, steps = len(order), len(pulls)
@@ -235,8 +237,8 @@ def filter_rows(
         groups, n_rows, stride = before, after, 1
     if groups > MOST_GROUPS:
         moved = rows.movedim(dim, -1).contiguous()
-        arrays, options = (order, pulls, shares, numbers), (logits, log_output, temperature)
-        result = filter_rows(moved, *arrays, moved.ndim - 1, *options, n_retained)
+        arrays = (order, pulls, shares, numbers, temperature)
+        result = filter_rows(moved, n_retained, moved.ndim - 1, logits, log_output, *arrays)
         return result.movedim(-1, dim).contiguous()
     out = rows.new_empty((*rows.shape[:dim], n_retained, *rows.shape[dim + 1 :]))
     if out.numel() == 0:
@@ -265,6 +267,7 @@ def filter_rows(
         STEPS=steps,
         LOGITS=logits,
         LOG_OUTPUT=log_output,
+        IS_CALIBRATED=temperature is not None,
         STEP_TILE=step_tile,
         KEPT_TILE=kept_tile,
         ROWS=rows_each,

@@ -88,7 +88,9 @@ class FilterModule(nn.Module):
         }
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array))
+        self._note_temperature()
         self.register_load_state_dict_pre_hook(refuse_other_filters)
+        self.register_load_state_dict_post_hook(FilterModule._note_temperature)
 
     def forward(self, confidences: Tensor) -> Tensor:
         """Turn confidences in all labels into probabilities of the retained ones."""
@@ -99,7 +101,9 @@ class FilterModule(nn.Module):
                 "with assign=True or after to_empty(device=...)."
             )
         dim = -1 if self.dim is None else self.dim
-        arrays = (self.order, self.pulls, self.shares, self.numbers, self.temperature)
+        arrays = [self.order, self.pulls, self.shares, self.numbers]
+        if self.is_calibrated:
+            arrays.append(self.temperature)
         return filter_rows(
             confidences,
             Recipe(len(self.classes), *arrays),
@@ -107,6 +111,10 @@ class FilterModule(nn.Module):
             logits=self.input == "logits",
             log_output=self.output == "log_probabilities",
         )
+
+    def _note_temperature(self, *loaded: object) -> None:
+        """Look at the temperature once: looking at it for each tensor would wait for the device."""
+        self.is_calibrated = self.temperature.is_meta or self.temperature.item() != 1
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FilterModule:
         before = dict(self.named_buffers())

@@ -23,8 +23,8 @@ def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output
     """Filter the dimension `dim` of a tensor, counted from the end."""
     follow = choose(rows)
     if follow is None:
-        n_retained, *arrays = recipe
-        return operator(rows, arrays, n_retained, dim, logits, log_output)
+        arrays = [array for array in recipe[1:] if array is not None]
+        return operator(rows, arrays, recipe.n_retained, dim, logits, log_output)
     return chain.filter_rows(rows, recipe, dim, logits, log_output, follow)
 
 
@@ -79,7 +79,7 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
         CoreRecipe(order, pulls, shares, numbers, order[-recipe.n_retained :]),
         given.numpy(),
         "logits" if logits else "probabilities",
-        temperature=recipe.temperature.item(),
+        temperature=1.0 if recipe.temperature is None else recipe.temperature.item(),
         tolerance=SUM_TOLERANCE,
     )
     result = torch.from_numpy(filtered.rows)
@@ -96,11 +96,10 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
 def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
     from unlabel.torch import kernels
 
-    n_retained, order, *arrays = recipe
-    pulls, shares, numbers, temperature = (array.float() for array in arrays)
-    options = (dim % rows.ndim, logits, log_output, temperature, n_retained)
+    arrays = [array.float() for array in recipe[2:] if array is not None]
+    options = (recipe.n_retained, dim % rows.ndim, logits, log_output)
     with torch.cuda.device(rows.device):
-        return kernels.filter_rows(rows.contiguous(), order, pulls, shares, numbers, *options)
+        return kernels.filter_rows(rows.contiguous(), *options, recipe.order, *arrays)
 
 
 @operator.register_fake
