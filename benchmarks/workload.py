@@ -14,12 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 # The kernel's own value for the process: getrusage of a child includes the parent's memory.
-RUN_AND_PRINT_PEAK = """
+PRINT_PEAK = """
 import atexit, re
-from unlabel.__main__ import main
 atexit.register(lambda: print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]))
-main()
 """
+UNLABEL = "from unlabel.__main__ import main; main()"
 
 
 def logits(
@@ -41,10 +40,10 @@ def confidences(
     return exponentials / exponentials.sum(axis=1, keepdims=True), truth
 
 
-def run_measured(folder: Path, *arguments: str) -> tuple[float, float]:
-    """Run an `unlabel` command; return its seconds and its peak memory in MiB."""
+def run_measured(folder: Path, *arguments: str, code: str = UNLABEL) -> tuple[float, float]:
+    """Run an `unlabel` command, or other code; return its seconds and its peak memory in MiB."""
     start = time.perf_counter()
-    command = [sys.executable, "-c", RUN_AND_PRINT_PEAK, *arguments]
+    command = [sys.executable, "-c", PRINT_PEAK + code, *arguments]
     output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return time.perf_counter() - start, int(output.stdout.split()[-1]) / 1024
 

@@ -262,11 +262,16 @@ class OutputFilter:
 
     def apply_checked(self, rows: Floats) -> Floats:
         """Apply the filter to rows that were validated before."""
+        return self.filter_checked(rows).rows
+
+    def filter_checked(self, rows: Floats, *, with_mass: bool = False) -> Filtered:
+        """Apply the filter to rows that were validated before, and give their removed mass too."""
         if self.method == "literal":
             probabilities = as_probabilities(rows, self.input)
             result = apply_literal(probabilities, self.removed_columns, self.means, self.shares)
-            return result.astype(rows.dtype)
-        return self._filter(rows).rows
+            mass = self.removed_mass(rows) if with_mass else None
+            return Filtered(result.astype(rows.dtype), mass, all_valid=True)
+        return self._filter(rows, with_mass=with_mass)
 
     def _filter(self, rows: Floats, **options: Any) -> Filtered:
         return filter_rows(self.recipe, rows, self.input, temperature=self.temperature, **options)

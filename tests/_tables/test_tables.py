@@ -8,8 +8,9 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover, OutputFilter
+from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel._tables import formats
+from unlabel._tables.streaming import made_ahead
 
 NAMES = ["cat", "dog", "fox", "owl"]
 
@@ -147,6 +148,23 @@ def test_columns_are_found_by_name_in_any_order(rows, fitted, tmp_path):
     np.testing.assert_array_equal(
         np.column_stack([result[name] for name in fitted.classes]), fitted.apply(rows)
     )
+
+
+def test_one_batch_is_made_while_another_is_written():
+    made = []
+
+    def batches():
+        for number in range(3):
+            made.append(number)
+            yield number
+        raise UnlabelError("Row 3 is not a number.")
+
+    ahead = made_ahead(batches())
+    for number in range(3):
+        assert next(ahead) == number
+        assert len(made) <= number + 2
+    with pytest.raises(UnlabelError, match="Row 3"):
+        next(ahead)
 
 
 def test_only_changed_top_label_and_removed_mass(rows, fitted, tmp_path):

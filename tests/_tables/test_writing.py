@@ -1,4 +1,4 @@
-"""What is written to npy and npz: everything that came in, or nothing and a sentence."""
+"""What is written: everything that came in, in little space, or nothing and a sentence."""
 
 import os
 
@@ -104,3 +104,14 @@ def test_columns_that_an_array_can_hold_keep_their_values(fitted, tmp_path, colu
     assert (code, error) == (0, "")
     with np.load(tmp_path / "out.npz") as stored:
         assert pa.array(stored["x"]).to_pylist() == column.to_pylist()
+
+
+def test_only_columns_that_repeat_have_a_dictionary_in_parquet(fitted, tmp_path):
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), size=100_000)
+    table = pa.table(dict(zip(NAMES, rows.T, strict=True)) | {"day": ["Monday", "Friday"] * 50_000})
+    assert apply(tmp_path, table, "out.parquet")[0] == 0
+    written = pa.parquet.ParquetFile(tmp_path / "out.parquet").metadata
+    groups = [written.row_group(group) for group in range(written.num_row_groups)]
+    sizes = [sum(group.column(i).total_compressed_size for group in groups) for i in range(3)]
+    assert max(sizes[:2]) < 1.05 * 8 * len(rows)
+    assert sizes[2] < len(rows) / 4

@@ -191,8 +191,8 @@ def test_a_full_disk_leaves_no_half_file(tmp_path):
 SLOW = """
 import time
 from unlabel.filter import OutputFilter
-apply = OutputFilter.apply_checked
-OutputFilter.apply_checked = lambda self, rows: (time.sleep(0.5), apply(self, rows))[1]
+apply = OutputFilter.filter_checked
+OutputFilter.filter_checked = lambda *a, **options: (time.sleep(0.5), apply(*a, **options))[1]
 """
 
 

@@ -20,6 +20,17 @@ def test_numpy_reproduces_the_golden_file(method, input, dtype):
     np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("method", ["osr", "mask", "literal"])
+def test_the_removed_mass_comes_with_the_filtered_rows(method, input):
+    rows, _ = golden_case("osr", input, "float64")
+    truth = np.arange(len(rows)) % rows.shape[1]
+    fitted = fit_filter(rows, truth, remove=[2, 0], method=method, input=input)
+    filtered = fitted.filter_checked(rows, with_mass=True)
+    np.testing.assert_array_equal(filtered.rows, fitted.apply(rows))
+    np.testing.assert_allclose(filtered.removed_mass, fitted.removed_mass(rows), rtol=1e-12)
+
+
 def test_destinations_have_the_temperature_of_results():
     fitted = fit_filter([[0.5, 0.4, 0.1], [0.7, 0.2, 0.1]], [0, 0], remove=[0])
     np.testing.assert_allclose(fitted.destinations(), [[0.75, 0.25]], rtol=1e-14)

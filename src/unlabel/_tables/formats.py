@@ -30,7 +30,7 @@ from unlabel.errors import UnlabelError
 
 Batches = Iterator[tuple[pa.RecordBatch, float]]
 
-BATCH_ROWS = 1 << 15
+BATCH_ROWS = 1 << 16
 BATCH_ENTRIES = 1 << 22  # with very many labels a batch has fewer rows
 # The buffers of all columns of a parquet file together, in bytes.
 PARQUET_BUFFERS = 1 << 26

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,8 @@ from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.validation import as_confidences, refuse_probabilities
+
+T = TypeVar("T")
 
 TOP_LABEL, REMOVED_MASS = "top_label", "removed_mass"
 
@@ -191,13 +194,13 @@ class Rewriting:
 
     def of(self, batch: pa.RecordBatch, rows: Floats) -> tuple[pa.RecordBatch, int]:
         """Rewrite a batch with its validated `rows`, and count those whose top label changed."""
-        result = self.fitted.apply_checked(rows)
+        result, mass, _ = self.fitted.filter_checked(rows, with_mass=self.options.removed_mass)
         top = result.argmax(axis=1)
         added = {}
         if self.options.top_label:
             added[TOP_LABEL] = self._labels.take(pa.array(top))
-        if self.options.removed_mass:
-            added[REMOVED_MASS] = pa.array(self.fitted.removed_mass(rows))
+        if mass is not None:
+            added[REMOVED_MASS] = pa.array(mass)
         retained = [self.target.classes[column] for column in self.fitted.retained_columns]
         confidences = self.target.columns(result, retained)
         after = replace_confidences(batch, self.source, confidences, added)
@@ -243,19 +246,32 @@ def apply_table(
     source = table_columns(table, fitted.classes_in, list_column=options.list_column)
     rewriting = Rewriting(fitted, source, target_columns(source, Path(out)), options)
     schema = rewriting.schema(table.schema, str(path))
-    row_count = changed_count = written = 0
-    with write_table(out, schema, overwrite=options.overwrite, classes=fitted.classes) as write:
+
+    def rewritten() -> Iterator[tuple[pa.RecordBatch, int, int]]:
         for batch, first_row in numbered_batches(table, progress):
             with errors_naming(table.path):
                 rows = read_rows(batch, source, fitted.input, first_row)
                 if fitted.input == "logits" and first_row == 0:
                     refuse_probabilities(rows)
-            after, changed = rewriting.of(batch, rows)
+            yield *rewriting.of(batch, rows), len(rows)
+
+    row_count = changed_count = written = 0
+    with write_table(out, schema, overwrite=options.overwrite, classes=fitted.classes) as write:
+        for after, changed, rows in made_ahead(rewritten()):
             write(after)
-            row_count += len(rows)
+            row_count += rows
             changed_count += changed
             written += len(after)
     return Applied(row_count, changed_count, written)
+
+
+def made_ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield items that another thread makes: the next one is made while one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = pool.submit(next, items, None)
+            yield item
 
 
 def numbered_batches(table: Table, progress: Progress) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -53,7 +53,8 @@ def plain_labels(labels: tuple[Label, ...]) -> np.ndarray[Any, Any]:
 
 @contextmanager
 def _write_parquet(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Write]:
-    with pa.parquet.ParquetWriter(path, schema) as writer:
+    # A dictionary of values that hardly repeat, as confidences do, is soon given up.
+    with pa.parquet.ParquetWriter(path, schema, dictionary_pagesize_limit=1 << 14) as writer:
         yield writer.write_batch
 
 

@@ -13,6 +13,7 @@ from unlabel.errors import needs_extra
 
 with needs_extra("spark"):
     import pyarrow  # noqa: F401
+    import pyspark  # noqa: F401
     from pyspark.sql import DataFrame
 
 from unlabel._tables.streaming import ApplyOptions, Rewriting
