@@ -19,13 +19,15 @@ from unlabel._typing import Columns, Float64s, Floats, InputKind
 def fit_literal(
     references: Sequence[Floats], removed: Sequence[int], n_labels: int, input: InputKind
 ) -> tuple[Float64s, Float64s]:
-    """Fit the removal of some columns in order, given each one's reference rows."""
+    """Fit the retirement of some columns in order, given each one's reference rows."""
     means, shares = np.zeros((2, len(removed), n_labels))
     for step, (rows, column) in enumerate(zip(references, removed, strict=True)):
         there = np.delete(np.arange(n_labels), list(removed[:step]))
         advanced = apply_literal(as_probabilities(rows, input), removed[:step], means, shares)
-        at = int(np.searchsorted(there, column))
-        means[step, there], shares[step, there] = label_statistics(advanced, at)
+        label_first = np.argsort(there != column, kind="stable")
+        there = there[label_first]
+        statistics = label_statistics(advanced.take(label_first, axis=1))
+        means[step, there], shares[step, there] = statistics
     return means, shares
 
 

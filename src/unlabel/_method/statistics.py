@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unlabel._method import compiled
 from unlabel._method.backend import filter_rows
 from unlabel._method.chain import Recipe, step_numbers
 from unlabel._method.split import NOTHING
@@ -28,17 +29,13 @@ def fit_chain(
     k = len(removed)
     columns = np.asarray(removed, dtype=np.intp)
     order = np.concatenate([columns, np.delete(np.arange(n_labels), columns)])
-    ordered = np.arange(n_labels)
     means, shares = np.zeros((2, k, n_labels))
     pulls, given, numbers = *np.zeros((2, k, n_labels)), np.zeros((4, k))
     for step, rows in enumerate(references):
         # The rows of a later label first pass through the steps already fitted.
-        fitted = Recipe(
-            ordered, pulls[:step], given[:step], numbers[:, :step].copy(), ordered[step:]
-        )
-        rows = rows.take(order, axis=1).astype(np.float64)
-        advanced = filter_rows(fitted, rows, input).rows
-        mean, share = label_statistics(np.asarray(advanced, dtype=np.float64), 0)
+        fitted = Recipe(order, pulls[:step], given[:step], numbers[:, :step].copy(), order[step:])
+        advanced = filter_rows(fitted, rows.astype(np.float64), input).rows
+        mean, share = label_statistics(np.asarray(advanced, dtype=np.float64))
         means[step, order[step:]], shares[step, order[step:]] = mean, share
         numbers[:, step], pull = step_numbers(mean, share, 0)
         pulls[step, step + 1 :] = pull * mean[1:]
@@ -56,34 +53,39 @@ def projector_row(mean: Float64s, column: int) -> Float64s:
     return np.asarray(row, dtype=np.float64)
 
 
-def away_from(mean: Float64s, rows: Float64s, column: int) -> Float64s:
-    """How far each entry of rows is from that of a multiple of the mean, ``|P y|``.
-
-    The label's own entry is not subtracted from a number that is close to it.
-    """
-    others = mean.copy()
-    others[column] = 0.0
-    square = mean @ mean
-    along: Float64s = np.vecdot(rows, others)
-    part = (along + rows[:, column] * mean[column]) / square
-    away: Float64s = np.abs(rows - part[:, None] * mean)
-    away[:, column] = np.abs(rows[:, column] * (others @ others) - mean[column] * along) / square
-    return away
-
-
-def label_statistics(rows: Float64s, column: int) -> tuple[Float64s, Float64s]:
-    """Mean and share of a label's reference rows, `column` being the label's own."""
-    mean = np.ascontiguousarray(rows.T).mean(axis=1)  # contiguous: summed pairwise
-    away = away_from(mean, rows, column)
-    length = away.sum(axis=1)
-    informative = length > ROUNDING
-    others = np.arange(len(mean)) != column
-    share = np.zeros(len(mean))
-    if informative.any():
-        share = (away[informative] / length[informative, None]).mean(axis=0)
-        share[column] = 0.0
+def label_statistics(rows: Float64s) -> tuple[Float64s, Float64s]:
+    """Mean and share of a label's reference rows, the label's own column being the first."""
+    find = compiled.mean_and_direction if compiled.is_available() else mean_and_direction
+    mean, share = find(rows, ROUNDING)
+    share[0] = 0.0
     for fallback in (mean, np.ones(len(mean))):
         if share.sum() <= NOTHING:
-            share = np.where(others, fallback, 0.0)
+            share = fallback.copy()
+            share[0] = 0.0
             share /= share.sum() or 1.0
     return mean, share
+
+
+def mean_and_direction(rows: Float64s, rounding: float) -> tuple[Float64s, Float64s]:
+    """Mean of rows, and the average direction in which they leave it; 0 if rounding alone does."""
+    mean = np.ascontiguousarray(rows.T).mean(axis=1)  # contiguous: summed pairwise
+    away = away_from(mean, rows)
+    length = away.sum(axis=1)
+    informative = length > rounding
+    if not informative.any():
+        return mean, np.zeros_like(mean)
+    return mean, np.asarray((away[informative] / length[informative, None]).mean(axis=0))
+
+
+def away_from(mean: Float64s, rows: Float64s) -> Float64s:
+    """How far each entry of rows is from that of a multiple of the mean, ``|P y|``.
+
+    The label's own entry, the first, is not subtracted from a number that is close to it.
+    """
+    label, others = mean[0], mean[1:]
+    square, squares = mean @ mean, others @ others
+    along: Float64s = np.vecdot(rows[:, 1:], others)
+    part = (along + rows[:, 0] * label) / square
+    away: Float64s = np.abs(rows - part[:, None] * mean)
+    away[:, 0] = np.abs(rows[:, 0] * squares - label * along) / square
+    return away

@@ -198,22 +198,23 @@ def _references(
 
 def _with_label_removed(fitted: OutputFilter, label: Label, rows: DataFrame) -> OutputFilter:
     """Retire one more label, in two passes over its rows as the steps so far leave them."""
-    present = fitted.retained_columns
-    column = int(np.searchsorted(present, fitted.classes_in.index(label)))
+    column = fitted.classes_in.index(label)
+    label_first = np.argsort(fitted.retained_columns != column, kind="stable")
+    present = fitted.retained_columns[label_first]
 
-    count, total = _summed(rows, fitted, lambda advanced: advanced)
+    count, total = _summed(rows, fitted, lambda advanced: advanced.take(label_first, axis=1))
     mean = total / count
 
     def directions(advanced: Float64s) -> Float64s:
-        away = away_from(mean, advanced, column)
+        away = away_from(mean, advanced.take(label_first, axis=1))
         length = away.sum(axis=1, keepdims=True)
         informative = length[:, 0] > ROUNDING
         return np.asarray(away[informative] / length[informative])
 
     informative, total = _summed(rows, fitted, directions)
-    total[column] = 0.0
+    total[0] = 0.0
     # A single row does not differ from its mean, and so stands for rows none of which does.
-    share = total / informative if total.any() else label_statistics(mean[None, :], column)[1]
+    share = total / informative if total.any() else label_statistics(mean[None, :])[1]
     statistics = np.zeros((2, len(fitted.classes_in)))
     statistics[:, present] = mean, share
     return OutputFilter(

@@ -47,3 +47,10 @@ def filter_rows(
         tolerance,
     )
     return found
+
+
+def mean_and_direction(rows: Float64s, rounding: float) -> tuple[Float64s, Float64s]:
+    """Do what `unlabel._method.statistics.mean_and_direction` does."""
+    mean, direction = np.empty((2, rows.shape[1]))
+    _loops.statistics(rows, mean, direction, rounding)
+    return mean, direction

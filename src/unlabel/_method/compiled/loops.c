@@ -96,7 +96,69 @@ done:
     return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(bad);
 }
 
+static const char statistics_doc[] =
+    "statistics(rows, mean, direction, rounding)\n--\n\n"
+    "Write the mean of rows whose label comes first, and the average direction in which they leave\n"
+    "it; return how many do by more than rounding.";
+
+/* One pass for the mean, what rounding loses of its sums carried along, and one for the direction. */
+CLONED static Py_ssize_t describe(const double *rows, Py_ssize_t n_rows, Py_ssize_t n, double *mean,
+                                  double *direction, double rounding, double *away)
+{
+    Py_ssize_t informative = 0;
+    double *lost = away;
+    for (Py_ssize_t j = 0; j < n; j++) mean[j] = lost[j] = direction[j] = 0.0;
+    for (Py_ssize_t i = 0; i < n_rows; i++)
+        for (Py_ssize_t j = 0; j < n; j++) {
+            double entry = rows[i * n + j] - lost[j], sum = mean[j] + entry;
+            lost[j] = (sum - mean[j]) - entry;
+            mean[j] = sum;
+        }
+    for (Py_ssize_t j = 0; j < n; j++) mean[j] /= (double)n_rows;
+    double others = product_double(mean + 1, mean + 1, n - 1), square = others + mean[0] * mean[0];
+    for (Py_ssize_t i = 0; i < n_rows; i++) {
+        const double *row = rows + i * n;
+        double along = product_double(row + 1, mean + 1, n - 1);
+        double part = (along + row[0] * mean[0]) / square;
+        for (Py_ssize_t j = 0; j < n; j++) away[j] = fabs(row[j] - part * mean[j]);
+        /* Its own entry is not subtracted from a number that is close to it. */
+        away[0] = fabs(row[0] * others - mean[0] * along) / square;
+        double length = sum_double(away, n), scale = 1.0 / length;
+        if (!(length > rounding)) continue;
+        informative++;
+        for (Py_ssize_t j = 0; j < n; j++) direction[j] += away[j] * scale;
+    }
+    for (Py_ssize_t j = 0; j < n && informative; j++) direction[j] /= (double)informative;
+    return informative;
+}
+
+static PyObject *statistics(PyObject *self, PyObject *args)
+{
+    Py_buffer rows = {0}, mean = {0}, direction = {0};
+    double rounding, *scratch = NULL;
+    Py_ssize_t n, n_rows, informative = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*w*w*d", &rows, &mean, &direction, &rounding)) return NULL;
+    n = mean.len / 8;
+    n_rows = n > 0 ? rows.len / (8 * n) : 0;
+    if (n_rows == 0 || rows.len != 8 * n * n_rows || direction.len != mean.len)
+        PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+    else if ((scratch = PyMem_Malloc((size_t)n * sizeof(double))) == NULL)
+        PyErr_NoMemory();
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        informative = describe(rows.buf, n_rows, n, mean.buf, direction.buf, rounding, scratch);
+        Py_END_ALLOW_THREADS
+    }
+    PyMem_Free(scratch);
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&mean);
+    PyBuffer_Release(&direction);
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(informative);
+}
+
 static PyMethodDef methods[] = {{"filter_rows", filter_rows, METH_VARARGS, filter_rows_doc},
+                                {"statistics", statistics, METH_VARARGS, statistics_doc},
                                 {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_loops", NULL, 0, methods,

@@ -70,13 +70,13 @@ INLINE void mixing(const Recipe *r, Py_ssize_t t, double label, double rest, dou
     *given = none ? 1.0 : quiet ? 0.0 : shared * inverse;
 }
 
-/* Join the sums of a loop, pair by pair. */
-INLINE double joined(double *sums)
-{
-    for (int width = SUMS / 2; width > 0; width /= 2)
-        for (int s = 0; s < width; s++) sums[s] += sums[s + width];
-    return sums[0];
-}
+/* Join what a loop has side by side, pair by pair. */
+#define JOIN(values, joined)                                 \
+    for (int width = SUMS / 2; width > 0; width /= 2)        \
+        for (int s = 0; s < width; s++) values[s] = joined(values[s], values[s + width]);
+#define SUM(a, b) ((a) + (b))
+#define SMALLER(a, b) ((b) < (a) ? (b) : (a))
+#define LARGER(a, b) ((b) > (a) ? (b) : (a))
 
 INLINE double from_bits(uint64_t bits)
 {

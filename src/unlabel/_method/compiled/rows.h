@@ -20,7 +20,8 @@ INLINE double NAME(sum)(const double *values, Py_ssize_t n)
     for (; j + SUMS <= n; j += SUMS)
         for (int s = 0; s < SUMS; s++) sums[s] += values[j + s];
     for (; j < n; j++) total += values[j];
-    return total + joined(sums);
+    JOIN(sums, SUM)
+    return total + sums[0];
 }
 
 INLINE double NAME(product)(const double *a, const double *b, Py_ssize_t n)
@@ -30,7 +31,8 @@ INLINE double NAME(product)(const double *a, const double *b, Py_ssize_t n)
     for (; j + SUMS <= n; j += SUMS)
         for (int s = 0; s < SUMS; s++) sums[s] += a[j + s] * b[j + s];
     for (; j < n; j++) total += a[j] * b[j];
-    return total + joined(sums);
+    JOIN(sums, SUM)
+    return total + sums[0];
 }
 
 /* Sum up the masses of a row, `keep` being 1 for a retained label and 0 for a retired one. */
@@ -43,17 +45,18 @@ INLINE void NAME(weigh)(NAME(Row) *row, const REAL *keep, Py_ssize_t n)
     for (; j + SUMS <= n; j += SUMS) {
         for (int s = 0; s < SUMS; s++) kept[s] += x[j + s] * keep[j + s];
         for (int s = 0; s < SUMS; s++) retired[s] += x[j + s] * (1 - keep[j + s]);
-        for (int s = 0; s < SUMS; s++) low[s] = x[j + s] < low[s] ? x[j + s] : low[s];
+        for (int s = 0; s < SUMS; s++) low[s] = SMALLER(low[s], x[j + s]);
     }
     for (; j < n; j++) {
         last_kept += x[j] * keep[j];
         last_retired += x[j] * (1 - keep[j]);
-        lowest = x[j] < lowest ? x[j] : lowest;
+        lowest = SMALLER(lowest, x[j]);
     }
-    for (int width = SUMS / 2; width > 0; width /= 2)
-        for (int s = 0; s < width; s++) low[s] = low[s + width] < low[s] ? low[s + width] : low[s];
-    row->kept = last_kept + joined(kept);
-    row->retired = last_retired + joined(retired);
+    JOIN(kept, SUM)
+    JOIN(retired, SUM)
+    JOIN(low, SMALLER)
+    row->kept = last_kept + kept[0];
+    row->retired = last_retired + retired[0];
     row->is_valid = lowest >= 0 && low[0] >= 0;
 }
 
@@ -64,22 +67,22 @@ INLINE void NAME(raise)(NAME(Row) *row, const REAL *x, const REAL *keep, Py_ssiz
     Py_ssize_t j = 0;
     for (int s = 0; s < SUMS; s++) tops[s] = kept_tops[s] = -INFINITY;
     for (; j + SUMS <= n; j += SUMS) {
-        for (int s = 0; s < SUMS; s++) tops[s] = x[j + s] > tops[s] ? x[j + s] : tops[s];
+        for (int s = 0; s < SUMS; s++) tops[s] = LARGER(tops[s], x[j + s]);
         for (int s = 0; s < SUMS; s++) {
             REAL entry = keep[j + s] > 0 ? x[j + s] : -INFINITY;
-            kept_tops[s] = entry > kept_tops[s] ? entry : kept_tops[s];
+            kept_tops[s] = LARGER(kept_tops[s], entry);
         }
     }
     for (; j < n; j++) {
         REAL entry = keep[j] > 0 ? x[j] : -INFINITY;
-        top = x[j] > top ? x[j] : top;
-        kept_top = entry > kept_top ? entry : kept_top;
+        top = LARGER(top, x[j]);
+        kept_top = LARGER(kept_top, entry);
     }
-    for (int s = 0; s < SUMS; s++) {
-        top = tops[s] > top ? tops[s] : top;
-        kept_top = kept_tops[s] > kept_top ? kept_tops[s] : kept_top;
-    }
-    row->scale = scale_of((double)kept_top - (double)top);
+    JOIN(tops, LARGER)
+    JOIN(kept_tops, LARGER)
+    top = LARGER(top, tops[0]);
+    kept_top = LARGER(kept_top, kept_tops[0]);
+    row->scale = kept_top == top ? 1.0 : scale_of((double)kept_top - (double)top);
     if (kept_top == -INFINITY) kept_top = 0;
     for (j = 0; j < n; j++) masses[j] = EXPONENTIAL(x[j] - (keep[j] > 0 ? kept_top : top));
     row->masses = masses;
