@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
 
 from unlabel._method import compiled, plain
 from unlabel._method.chain import Recipe
+from unlabel._method.split import BLOCK_ENTRIES
 from unlabel._typing import Float64s, Floats, InputKind
 from unlabel.errors import UnlabelError
 
 # Threads take rows in chunks of about this many entries: few enough that a core that is busy
 # otherwise holds nobody up.
-CHUNK_ENTRIES = 1 << 18
+CHUNK_ENTRIES = 1 << 20
 # Arrays of fewer entries are not worth the start of a thread.
 WORTH_A_THREAD = 1 << 20
 
@@ -49,7 +52,9 @@ def filter_rows(
     # The loops know float32 and float64; powers need the latter.
     exact = np.float64 if temperature != 1 or rows.dtype == np.float16 else rows.dtype
     threads = thread_limit() if is_compiled and rows.size > WORTH_A_THREAD else 1
-    size = max(1, min(CHUNK_ENTRIES // rows.shape[1], -(-len(rows) // threads)))
+    # Copies in another type stay in the cache.
+    entries = CHUNK_ENTRIES if exact == rows.dtype or not is_compiled else BLOCK_ENTRIES
+    size = max(1, min(entries // rows.shape[1], -(-len(rows) // threads)))
 
     def work(start: int) -> bool:
         chunk = slice(start, start + size)
@@ -63,17 +68,31 @@ def filter_rows(
             out[chunk] = result
         return bad < 0
 
-    starts = range(0, len(rows), size)
-    if threads > 1:
-        from concurrent.futures import ThreadPoolExecutor
+    return Filtered(out, mass, all(_on_threads(work, range(0, len(rows), size), threads)))
 
-        # Started anew each time: threads that are kept do not survive a fork.
-        with (
-            suppress(RuntimeError),  # an interpreter that is shutting down starts none
-            ThreadPoolExecutor(min(threads, len(starts))) as pool,
-        ):
-            return Filtered(out, mass, all(list(pool.map(work, starts))))
-    return Filtered(out, mass, all(list(map(work, starts))))
+
+def _on_threads(work: Callable[[int], bool], starts: range, threads: int) -> list[bool]:
+    """Do some work on this thread and others, started anew: kept ones do not survive a fork."""
+    waiting, results, errors = iter(starts), list[bool](), list[BaseException]()
+
+    def run() -> None:
+        try:
+            for start in waiting:
+                results.append(work(start))  # other threads append too
+        except BaseException as error:  # to be raised where the caller is
+            errors.append(error)
+
+    helpers = [Thread(target=run) for _ in range(min(threads, len(starts)) - 1)]
+    with suppress(RuntimeError):  # an interpreter that is shutting down starts none
+        for helper in helpers:
+            helper.start()
+    run()
+    for helper in helpers:
+        if helper.ident is not None:
+            helper.join()
+    if errors:
+        raise errors[0]
+    return results
 
 
 def thread_limit() -> int:

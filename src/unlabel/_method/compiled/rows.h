@@ -263,9 +263,11 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
     double v[NARROW][LANES], rest[NARROW + 1][LANES];
     for (Py_ssize_t start = 0; start < n_rows; start += LANES) {
         int size = n_rows - start < LANES ? (int)(n_rows - start) : LANES;
-        double scale[LANES], lead[LANES], kept[LANES], gone[LANES], low[LANES], valid[LANES];
+        double scale[LANES], lead[LANES], kept[LANES], gone[LANES], valid[LANES];
+        REAL low[LANES];
         NAME(lay)(r, rows + start * n, size, x);
-        EACH_LANE kept[l] = gone[l] = low[l] = 0.0;
+        EACH_LANE kept[l] = gone[l] = 0.0;
+        EACH_LANE low[l] = 0;
         if (r->logits)
             NAME(raise_lanes)(r, x, scale);
         else
@@ -274,16 +276,15 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
         for (int j = 0; j < first; j++) {
             EACH_LANE v[j][l] = x[j][l];
             EACH_LANE gone[l] += v[j][l];
-            EACH_LANE low[l] = v[j][l] < low[l] ? v[j][l] : low[l];
         }
         for (int j = first; j < n; j++) {
             EACH_LANE v[j][l] = x[j][l] * scale[l];
             EACH_LANE kept[l] += v[j][l];
-            EACH_LANE low[l] = v[j][l] < low[l] ? v[j][l] : low[l];
         }
+        for (int j = 0; j < n; j++) EACH_LANE low[l] = SMALLER(low[l], x[j][l]);
         double tolerance = r->logits ? INFINITY : r->tolerance;
         /* 1 for a row that is valid, NaN for one that is not. */
-        EACH_LANE valid[l] = low[l] >= 0.0 ? 1.0 : NAN;
+        EACH_LANE valid[l] = low[l] >= 0 ? 1.0 : NAN;
         EACH_LANE valid[l] = kept[l] + gone[l] < INFINITY ? valid[l] : NAN;
         EACH_LANE valid[l] = fabs(kept[l] + gone[l] - 1.0) <= tolerance ? valid[l] : NAN;
         if (mass)
