@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlabel._method import compiled, plain
-from unlabel._method.chain import Recipe
+from unlabel._method.chain import Recipe, Task
 from unlabel._method.split import BLOCK_ENTRIES
 from unlabel._typing import Float64s, Floats, InputKind
 from unlabel.errors import UnlabelError
@@ -47,6 +47,7 @@ def filter_rows(
     """
     out = np.empty((len(rows), len(recipe.retained)), dtype=rows.dtype)
     mass = np.empty(len(rows)) if with_mass else None
+    task = Task(recipe, input, temperature, tolerance)
     is_compiled = compiled.is_available()
     loop = compiled.filter_rows if is_compiled else plain.filter_rows
     # The loops know float32 and float64; powers need the latter.
@@ -63,7 +64,7 @@ def filter_rows(
             given = np.require(given, dtype=exact, requirements=["C", "A"])
             result = result if result.dtype == exact else np.empty(result.shape, dtype=exact)
         masses = None if mass is None else mass[chunk]
-        bad = loop(recipe, given, result, masses, input, temperature, tolerance)
+        bad = loop(task, given, result, masses)
         if result.base is not out:
             out[chunk] = result
         return bad < 0

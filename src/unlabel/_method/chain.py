@@ -23,12 +23,12 @@ the plain form, in NumPy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlabel._method.split import NOTHING, Masses
-from unlabel._typing import Columns, Float64s
+from unlabel._typing import Columns, Float64s, InputKind
 
 # A residual is ruled out with this much to spare, far more than rounding takes.
 SPARE = 1 - 1e-9
@@ -65,6 +65,15 @@ class Recipe:
     def removed(self) -> Columns:
         """The model's columns of the retired labels, in the order of their retirement."""
         return self.order[: len(self.order) - len(self.retained)]
+
+
+class Task(NamedTuple):
+    """A recipe, and what it is to be executed on and with."""
+
+    recipe: Recipe
+    input: InputKind
+    temperature: float = 1.0
+    tolerance: float = np.inf  # how far from 1 the sum of probabilities may be
 
 
 def step_numbers(

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from unlabel._method.chain import Recipe, redistribute
+from unlabel._method.chain import Task, redistribute
 from unlabel._method.split import row_blocks, split
 from unlabel._method.temperature import at_temperature
-from unlabel._typing import Float64s, Floats, InputKind
+from unlabel._typing import Float64s, Floats
 
 
-def filter_rows(
-    recipe: Recipe,
-    rows: Floats,
-    out: Floats,
-    mass: Float64s | None,
-    input: InputKind,
-    temperature: float,
-    tolerance: float,
-) -> int:
+def filter_rows(task: Task, rows: Floats, out: Floats, mass: Float64s | None) -> int:
     """Write the filtered rows into `out`, and each row's removed mass into `mass`, if given.
 
     Returns
@@ -26,6 +18,7 @@ def filter_rows(
     int
         The first row that is not a row of probabilities or logits, or -1. Such rows become NaN.
     """
+    recipe, input, temperature, tolerance = task
     first_bad, start = -1, 0
     for block, result in zip(row_blocks(rows), row_blocks(out, rows.shape[1]), strict=True):
         masses = split(block, recipe.removed, recipe.retained, input)

@@ -34,38 +34,36 @@ def _take_step(
     total,
     at,
     has,
-    of_step,
-    of_label,
-    step,
-    label,
-    pulls_ptr,
-    shares_ptr,
-    numbers_ptr,
+    pulls,
+    shares,
+    numbers,
     N: tl.constexpr,
     RETIRED: tl.constexpr,
     STEPS: tl.constexpr,
 ):
     """Take the rows that have a residual through step `at`, which is each row's own or the same."""
+    step, label = tl.arange(0, retired.shape[1]), tl.arange(0, kept.shape[1])
+    is_step, is_label = (step < RETIRED)[None, :], (label < N - RETIRED)[None, :]
     steps = at[:, None] * N + step[None, :]
     labels = at[:, None] * N + RETIRED + label[None, :]
-    pull = tl.load(pulls_ptr + steps, mask=of_step, other=0.0)
-    kept_pull = tl.load(pulls_ptr + labels, mask=of_label, other=0.0)
+    pull = tl.load(pulls + steps, mask=is_step, other=0.0)
+    kept_pull = tl.load(pulls + labels, mask=is_label, other=0.0)
     along = tl.sum(retired * pull, axis=1) + tl.sum(kept * kept_pull, axis=1)
     entry = tl.sum(tl.where(step[None, :] == at[:, None], retired, 0.0), axis=1)
     left = total + tl.sum(tl.where(step[None, :] > at[:, None], retired, 0.0), axis=1)
     some = left > NOTHING
     left = tl.where(some, left, 1.0)
     # `unlabel._method.chain.mixing`.
-    residual = tl.load(numbers_ptr + at) * entry - along
-    remainder = tl.load(numbers_ptr + STEPS + at) * entry + left + along
-    shared = residual * tl.load(numbers_ptr + 3 * STEPS + at)
+    residual = tl.load(numbers + at) * entry - along
+    remainder = tl.load(numbers + STEPS + at) * entry + left + along
+    shared = residual * tl.load(numbers + 3 * STEPS + at)
     inverse = 1.0 / (remainder + shared)
     mixes = has & ((residual > 0) | (some == 0))
     own = tl.where(mixes, tl.where(some, remainder * inverse / left, 0.0), 1.0)[:, None]
     given = tl.where(mixes, tl.where(some, shared * inverse, 1.0), 0.0)[:, None]
-    retired = own * retired + given * tl.load(shares_ptr + steps, mask=of_step, other=0.0)
+    retired = own * retired + given * tl.load(shares + steps, mask=is_step, other=0.0)
     retired = tl.where(mixes[:, None] & (step[None, :] <= at[:, None]), 0.0, retired)
-    kept = own * kept + given * tl.load(shares_ptr + labels, mask=of_label, other=0.0)
+    kept = own * kept + given * tl.load(shares + labels, mask=is_label, other=0.0)
     return retired, kept, tl.sum(kept, axis=1)
 
 
@@ -74,9 +72,9 @@ def _filter_kernel(
     rows_ptr,
     out_ptr,
     order_ptr,
-    pulls_ptr,
-    shares_ptr,
-    numbers_ptr,
+    pulls,
+    shares,
+    numbers,
     temperature_ptr,
     n_rows,
     group_stride,
@@ -135,29 +133,16 @@ def _filter_kernel(
         for s in tl.static_range(STEPS):
             entry = tl.sum(tl.where(step[None, :] == s, retired, 0.0), axis=1)
             rest = total + tl.sum(tl.where(step[None, :] > s, retired, 0.0), axis=1)
-            quiet = tl.load(numbers_ptr + 2 * STEPS + s)
+            quiet = tl.load(numbers + 2 * STEPS + s)
             has = (entry > quiet * rest) | ((rest <= NOTHING) & (entry > 0))
             if tl.max(has.to(tl.int32), axis=0) > 0:
+                at = tl.full((1,), s, tl.int32)
                 retired, kept, total = _take_step(
-                    retired,
-                    kept,
-                    total,
-                    tl.full((1,), s, tl.int32),
-                    has,
-                    is_step[None, :],
-                    is_label[None, :],
-                    step,
-                    label,
-                    pulls_ptr,
-                    shares_ptr,
-                    numbers_ptr,
-                    N,
-                    RETIRED,
-                    STEPS,
+                    retired, kept, total, at, has, pulls, shares, numbers, N, RETIRED, STEPS
                 )
                 done = tl.where(has, s, done)
     elif STEPS > 0:
-        quiet = tl.load(numbers_ptr + 2 * STEPS + step, mask=step < STEPS, other=float("inf"))
+        quiet = tl.load(numbers + 2 * STEPS + step, mask=step < STEPS, other=float("inf"))
         going = 1
         while going > 0:
             # What the labels after a step have at least: as a difference it may be off by rounding.
@@ -171,21 +156,7 @@ def _filter_kernel(
             if going > 0:
                 at = tl.where(has, at, 0)
                 retired, kept, total = _take_step(
-                    retired,
-                    kept,
-                    total,
-                    at,
-                    has,
-                    has[:, None] & is_step[None, :],
-                    has[:, None] & is_label[None, :],
-                    step,
-                    label,
-                    pulls_ptr,
-                    shares_ptr,
-                    numbers_ptr,
-                    N,
-                    RETIRED,
-                    STEPS,
+                    retired, kept, total, at, has, pulls, shares, numbers, N, RETIRED, STEPS
                 )
                 done = tl.where(has, at, done)
     some = total > NOTHING

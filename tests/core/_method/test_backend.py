@@ -8,6 +8,7 @@ import pytest
 
 from unlabel import OutputFilter, UnlabelError
 from unlabel._method import backend, compiled
+from unlabel._method.chain import Task
 from unlabel.fitting import fit_filter
 
 
@@ -70,9 +71,9 @@ def test_without_the_compiled_loops_numpy_does_the_work():
 
 @pytest.mark.skipif(not compiled.is_available(), reason="they were not built")
 def test_arrays_that_do_not_fit_together_are_refused():
-    recipe = OutputFilter.mask(range(4), [0]).recipe
+    task = Task(OutputFilter.mask(range(4), [0]).recipe, "probabilities")
     rows, out = np.full((3, 4), 0.25), np.empty((3, 2))
     with pytest.raises(ValueError, match="do not fit together"):
-        compiled.filter_rows(recipe, rows, out, None, "probabilities", 1.0, np.inf)
+        compiled.filter_rows(task, rows, out, None)
     with pytest.raises(ValueError, match="do not fit together"):
-        compiled.filter_rows(recipe, rows[:, :3].copy(), out, None, "probabilities", 1.0, np.inf)
+        compiled.filter_rows(task, rows[:, :3].copy(), out, None)

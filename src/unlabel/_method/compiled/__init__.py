@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._method.chain import Recipe
-from unlabel._typing import Float64s, Floats, InputKind
+from unlabel._method.chain import Task
+from unlabel._typing import Float64s, Floats
 
 _loops: Any
 try:
@@ -22,29 +22,13 @@ def is_available() -> bool:
     return _loops is not None
 
 
-def filter_rows(
-    recipe: Recipe,
-    rows: Floats,
-    out: Floats,
-    mass: Float64s | None,
-    input: InputKind,
-    temperature: float,
-    tolerance: float,
-) -> int:
+def filter_rows(task: Task, rows: Floats, out: Floats, mass: Float64s | None) -> int:
     """Filter contiguous rows, as `unlabel._method.plain.filter_rows` does."""
+    recipe, input, *options = task
+    order = recipe.order.astype(np.int64, copy=False)
+    arrays = (order, recipe.pulls, recipe.shares, recipe.numbers, len(recipe.removed))
     found: int = _loops.filter_rows(
-        rows,
-        out,
-        mass,
-        recipe.order.astype(np.int64, copy=False),
-        recipe.pulls,
-        recipe.shares,
-        recipe.numbers,
-        len(recipe.removed),
-        rows.itemsize,
-        input == "logits",
-        temperature,
-        tolerance,
+        rows, out, mass, *arrays, rows.itemsize, input == "logits", *options
     )
     return found
 
