@@ -238,25 +238,25 @@ def test_the_sentence_and_the_plots_follow_the_summary(summary):
 
 
 def test_lengths_on_the_plots_are_in_proportion(summary):
-    bars = [bar for origin in plots.destinations(summary).panels for bar in origin.bars]
+    bars = [bar for origin in plots.destinations(summary)["panels"] for bar in origin.bars]
     widest = max(bars, key=lambda bar: bar.value)
     assert widest.width == 100
     for bar in bars:
         assert bar.width == pytest.approx(100 * bar.value / widest.value, abs=0.01)
     drawn = plots.accuracy(summary)
-    low, high = drawn.ticks[0].value, drawn.ticks[-1].value
-    for at in drawn.retained:
+    low, high = drawn["ticks"][0].value, drawn["ticks"][-1].value
+    for at in drawn["retained"]:
         assert at.before_at == pytest.approx(100 * (at.before - low) / (high - low), abs=0.01)
         assert at.after_at == pytest.approx(100 * (at.after - low) / (high - low), abs=0.01)
-    gains = [abs(at.change) * at.rows for at in drawn.retained]
+    gains = [abs(at.change) * at.rows for at in drawn["retained"]]
     assert gains == pytest.approx(sorted(gains, reverse=True))
     for panel in plots.distances(summary):
         for spot in panel.spots:
             assert spot.at == pytest.approx(spot.over * panel.floor, abs=0.1)
     assert len(plots.distances(summary)) == 4
     for diagram in plots.reliability(summary):
-        bins = summary["reliability"][diagram.output]
-        assert [(p.x, 100 - p.y) for p in diagram.points] == [
+        bins = summary["reliability"][diagram["output"]]
+        assert [(p.x, 100 - p.y) for p in diagram["points"]] == [
             (
                 pytest.approx(100 * b["confidence"], abs=0.01),
                 pytest.approx(100 * b["accuracy"], abs=0.01),

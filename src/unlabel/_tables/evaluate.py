@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unlabel._tables.formats import open_table
 from unlabel._tables.streaming import confidence_columns, read_confidences, retired_labels
@@ -55,19 +53,37 @@ def evaluate_tables(
         table, columns, input=kind, label_column=label_column, progress=task(0)
     )
     removed = fitted.removed if fitted is not None else retired_labels(columns.classes, remove)
-    models = [
-        _read_retrained(
-            path,
-            columns.classes,
-            removed,
-            labels,
+
+    def read_retrained(path: PathLike, progress: Progress) -> Floats:
+        """Read a retrained model's table; its true labels, if any, must be the base's."""
+        table = open_table(path)
+        found = {*table.schema.names, *map(str, table.classes or ())}
+        for label in removed:
+            if str(label) in found:
+                raise UnlabelError(
+                    f"{path} has a column {str(label)!r}, a retired label: give the outputs of a "
+                    "model retrained without it."
+                )
+        truth = label_column if label_column in table.schema.names else None
+        retained = without(columns.classes, removed)
+        rows, own_labels = read_confidences(
+            table,
+            confidence_columns(table, retained, list_column, truth),
             input=kind,
-            label_column=label_column,
-            list_column=list_column,
-            progress=task(done),
+            label_column=truth,
+            label_classes=columns.classes,
+            progress=progress,
         )
-        for done, path in enumerate(retrained, start=1)
-    ]
+        if own_labels is not None and labels is not None:
+            n = min(len(labels), len(own_labels))
+            for row in np.flatnonzero(own_labels[:n] != labels[:n]):
+                raise UnlabelError(
+                    f"{path}: row {row} has the true label {str(own_labels[row])!r}, and the base "
+                    f"model's table {str(labels[row])!r}: give the same rows in the same order."
+                )
+        return rows
+
+    models = [read_retrained(path, task(done)) for done, path in enumerate(retrained, start=1)]
     if fitted is not None:
         trial = try_filter(fitted, rows, labels, retrained=models)
     else:
@@ -75,40 +91,3 @@ def evaluate_tables(
             rows, labels, classes=columns.classes, remove=removed, retrained=models, input=kind
         )
     return summarise(trial, task(1 + len(retrained)))
-
-
-def _read_retrained(
-    path: PathLike,
-    classes: Sequence[Label],
-    removed: Sequence[Label],
-    labels: npt.NDArray[Any] | None,
-    *,
-    input: InputKind,
-    label_column: str,
-    list_column: str | None,
-    progress: Progress,
-) -> Floats:
-    """Read a retrained model's table; its true labels, if there are any, must be the base's."""
-    table = open_table(path)
-    names = {*table.schema.names, *map(str, table.classes or ())}
-    for label in removed:
-        if str(label) in names:
-            raise UnlabelError(
-                f"{path} has a column {str(label)!r}, a retired label: give the outputs of a model "
-                "retrained without it."
-            )
-    truth = label_column if label_column in table.schema.names else None
-    columns = confidence_columns(table, without(classes, removed), list_column, truth)
-    rows, own_labels = read_confidences(
-        table, columns, input=input, label_column=truth, label_classes=classes, progress=progress
-    )
-    if own_labels is not None and labels is not None:
-        n = min(len(labels), len(own_labels))
-        differ = own_labels[:n] != labels[:n]
-        if differ.any():
-            row = int(np.argmax(differ))
-            raise UnlabelError(
-                f"{path}: row {row} has the true label {str(own_labels[row])!r}, and the base "
-                f"model's table {str(labels[row])!r}: give the same rows in the same order."
-            )
-    return rows

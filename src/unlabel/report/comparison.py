@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from unlabel.evaluation.trial import AGAIN, BASE, CALIBRATED, RETRAINED
 from unlabel.report.formatting import percent, score
 
 Path = tuple[str, ...]
+# How bad a value is if the lowest, or the highest, is best.
+low, high = operator.pos, operator.neg
 INPUTS = {"retained": "inputs of retained labels", "removed": "inputs of retired labels"}
 
 
@@ -37,16 +40,6 @@ class Comparison(NamedTuple):
 
     columns: dict[str, list[Summary]]
     groups: dict[str, dict[Metric, list[Cell]]]
-
-
-def low(value: float) -> float:
-    """Rate the lowest value best."""
-    return value
-
-
-def high(value: float) -> float:
-    """Rate the highest value best."""
-    return -value
 
 
 def from_chance(value: float) -> float:

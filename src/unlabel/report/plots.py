@@ -40,15 +40,6 @@ class Origin(NamedTuple):
     others: Bar | None
 
 
-class Destinations(NamedTuple):
-    """The mean outputs over the inputs of all retired labels."""
-
-    panels: list[Origin]
-    more: list[Origin]
-    left_out: int
-    without_rows: int
-
-
 class Dumbbell(NamedTuple):
     """A label's accuracy before and after, with the positions of both on the axis."""
 
@@ -62,21 +53,6 @@ class Dumbbell(NamedTuple):
     after_at: float | None = None
 
 
-class Accuracy(NamedTuple):
-    """Accuracy by label."""
-
-    ticks: list[Tick]
-    retained: list[Dumbbell]
-    removed: list[Dumbbell]
-    more: list[Dumbbell]
-    left_out: int
-    better: int
-    worse: int
-    same: int
-    net_right: int | None
-    without_rows: int
-
-
 class Point(NamedTuple):
     """A bin of confidences: its position, its size on the plot and its values."""
 
@@ -87,14 +63,6 @@ class Point(NamedTuple):
     confidence: float
     accuracy: float
     rows: int
-
-
-class Reliability(NamedTuple):
-    """The reliability diagram of one output."""
-
-    output: str
-    error: float | None
-    points: list[Point]
 
 
 class Spot(NamedTuple):
@@ -117,7 +85,7 @@ class Distance(NamedTuple):
     spots: list[Spot]
 
 
-def destinations(summary: Summary) -> Destinations:
+def destinations(summary: Summary) -> dict[str, Any]:
     """Lay out the mean output over the inputs of each retired label, most inputs first."""
     known = [entry for entry in summary["destinations"] if entry["to"]]
     if len(known) > MOST_PANELS:
@@ -139,15 +107,15 @@ def destinations(summary: Summary) -> Destinations:
     panels = [origin(entry) for entry in drawn]
     bars = [bar for panel in panels for bar in [*panel.bars, panel.others] if bar]
     longest = max((bar.value for bar in bars), default=1.0)
-    return Destinations(
-        panels=[origin(entry, longest) for entry in drawn],
-        more=[origin(entry) for entry in listed],
-        left_out=len(known) - len(drawn) - len(listed),
-        without_rows=len(summary["destinations"]) - len(known),
-    )
+    return {
+        "panels": [origin(entry, longest) for entry in drawn],
+        "more": [origin(entry) for entry in listed],
+        "left_out": len(known) - len(drawn) - len(listed),
+        "without_rows": len(summary["destinations"]) - len(known),
+    }
 
 
-def accuracy(summary: Summary) -> Accuracy:
+def accuracy(summary: Summary) -> dict[str, Any]:
     """Lay out accuracy by label: those that gain or lose most inputs first, retired ones last."""
     gone = set(summary["labels"]["removed"])
     every = []
@@ -172,21 +140,21 @@ def accuracy(summary: Summary) -> Accuracy:
         before_at, after_at = place(label.before, ticks), place(label.after, ticks)
         return label._replace(before_at=before_at, after_at=after_at)
 
-    return Accuracy(
-        ticks=ticks,
-        retained=[placed(label) for label in drawn],
-        removed=[placed(label) for label in drawn_retired],
-        more=more[:MOST_LISTED],
-        left_out=len(more[MOST_LISTED:]),
-        better=sum(change > 0 for change in changes),
-        worse=sum(change < 0 for change in changes),
-        same=sum(change == 0 for change in changes),
-        net_right=round(sum(gains)) if gains else None,
-        without_rows=len(every) - len(retained) - len(retired),
-    )
+    return {
+        "ticks": ticks,
+        "retained": [placed(label) for label in drawn],
+        "removed": [placed(label) for label in drawn_retired],
+        "more": more[:MOST_LISTED],
+        "left_out": len(more[MOST_LISTED:]),
+        "better": sum(change > 0 for change in changes),
+        "worse": sum(change < 0 for change in changes),
+        "same": sum(change == 0 for change in changes),
+        "net_right": round(sum(gains)) if gains else None,
+        "without_rows": len(every) - len(retained) - len(retired),
+    }
 
 
-def reliability(summary: Summary) -> list[Reliability]:
+def reliability(summary: Summary) -> list[dict[str, Any]]:
     """Lay out the reliability of the base model, the filter and the retrained model."""
     errors = {entry["output"]: entry["calibration_error"] for entry in summary["figures"]}
     shown = summary["shown"]
@@ -200,7 +168,7 @@ def reliability(summary: Summary) -> list[Reliability]:
         return Point(x, y, radius, rows < FEW_ROWS, confidence, accuracy, rows)
 
     return [
-        Reliability(name, errors[name], [point(**bin) for bin in bins])
+        {"output": name, "error": errors[name], "points": [point(**bin) for bin in bins]}
         for name, bins in diagrams.items()
         if bins
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unlabel._labels import label_key
 from unlabel._typing import Label
@@ -15,21 +15,6 @@ from unlabel.report.formatting import name
 MOST_NAMED = 8
 LONGEST_TITLE = 90
 DESTINATIONS_NAMED = 3
-
-
-class Facts(NamedTuple):
-    """The metrics of each output, None for one that is missing, and conclusions from them."""
-
-    base: Summary
-    shown: Summary
-    calibrated: Summary | None
-    retrained: Summary | None
-    again: Summary | None
-    rival_calibrated: Summary | None
-    named: bool
-    n_labels: int
-    mostly_to: list[Label]
-    apart: Apart | None
 
 
 class Apart(NamedTuple):
@@ -60,22 +45,22 @@ COMPARED = {
 }
 
 
-def gather(summary: Summary) -> Facts:
-    """Gather the facts that the page's sentences need."""
+def gather(summary: Summary) -> dict[str, Any]:
+    """Gather the metrics of each output, None for one that is missing, and conclusions."""
     outputs = {entry["output"]: entry for entry in summary["figures"]}
     shown, removed = summary["shown"], summary["labels"]["removed"]
-    return Facts(
-        base=summary["figures"][0],
-        shown=outputs[shown],
-        calibrated=outputs.get(shown + CALIBRATED),
-        retrained=outputs.get(RETRAINED),
-        again=outputs.get(AGAIN),
-        rival_calibrated=outputs.get(AGAIN + CALIBRATED) or outputs.get(RETRAINED + CALIBRATED),
-        named=len(removed) <= MOST_NAMED and sum(len(name(x)) for x in removed) <= LONGEST_TITLE,
-        n_labels=len(removed) + len(summary["labels"]["retained"]),
-        mostly_to=_mostly_to(summary),
-        apart=_apart(outputs.get(NAMES["osr"]), outputs.get(NAMES["mask"])),
-    )
+    return {
+        "base": summary["figures"][0],
+        "shown": outputs[shown],
+        "calibrated": outputs.get(shown + CALIBRATED),
+        "retrained": outputs.get(RETRAINED),
+        "again": outputs.get(AGAIN),
+        "rival_calibrated": outputs.get(AGAIN + CALIBRATED) or outputs.get(RETRAINED + CALIBRATED),
+        "named": len(removed) <= MOST_NAMED and sum(len(name(x)) for x in removed) <= LONGEST_TITLE,
+        "n_labels": len(removed) + len(summary["labels"]["retained"]),
+        "mostly_to": _mostly_to(summary),
+        "apart": _apart(outputs.get(NAMES["osr"]), outputs.get(NAMES["mask"])),
+    }
 
 
 def _mostly_to(summary: Summary) -> list[Label]:
