@@ -32,7 +32,7 @@ from unlabel._files import atomic
 from unlabel._files.filter_file import KEY, PROTOCOL
 from unlabel._typing import InputKind
 from unlabel.filter import OutputFilter, require_filter
-from unlabel.onnx.edit import declare_width, drop_unused, insert_nodes, rename, with_labels
+from unlabel.onnx.edit import declare_width, drop_unused, rename, with_labels
 from unlabel.onnx.graph import GraphReader, Head, all_names
 from unlabel.onnx.kind import input_kind
 from unlabel.onnx.nodes import Nodes, add_filter
@@ -199,10 +199,9 @@ def _insert(
     if head.width is None:  # fails if the model gives another number of labels
         confidences = nodes.add("Reshape", confidences, np.array([0, n_labels]))
     filtered = add_filter(nodes, fitted, confidences)
-    if head.zipmap is None or head.names is None:
-        result = nodes.add("Cast", filtered, to=head.dtype, result=head.output)
-    else:
-        result = nodes.add("Cast", filtered, to=head.dtype)
+    name = head.output if head.zipmap is None else ""
+    result = nodes.add("Cast", filtered, to=head.dtype, result=name)
+    if head.names is not None:
         nodes.all.append(with_labels(head.zipmap, result, head.names[retained]))
     for label in labels:
         names = np.arange(n_labels) if label.names is None else label.names
@@ -210,7 +209,10 @@ def _insert(
         exact = nodes.add("Cast", result, to=TensorProto.DOUBLE)
         best = nodes.add("ArgMax", exact, axis=1, keepdims=int(label.is_column))
         nodes.add("Gather", label.converted(names[retained]), best, axis=0, result=label.output)
-    insert_nodes(graph, nodes.all, in_place_of=head.zipmap)
+    at = len(graph.node) if head.zipmap is None else list(graph.node).index(head.zipmap)
+    after = graph.node[at + 1 :]
+    del graph.node[at:]
+    graph.node.extend([*nodes.all, *after])
     return [head.output, *(label.output for label in labels)]
 
 
@@ -234,8 +236,7 @@ def _describe(model: ModelProto, fitted: OutputFilter, changed: list[str]) -> No
     names = ("classes", "input", "method", "removed", "temperature")
     facts = {name: getattr(fitted, name) for name in names}
     facts |= {"outputs": changed, "protocol": PROTOCOL, "version": version("unlabel")}
-    description = json.dumps(facts, ensure_ascii=False, sort_keys=True)
-    model.metadata_props.add(key=KEY, value=description)
+    model.metadata_props.add(key=KEY, value=json.dumps(facts, ensure_ascii=False, sort_keys=True))
 
 
 def _light(model: ModelProto) -> ModelProto:

@@ -31,16 +31,6 @@ def declare_width(graph: GraphProto, output: str, width: int, *, before: str) ->
     info.type.tensor_type.shape.dim[1].dim_value = width
 
 
-def insert_nodes(
-    graph: GraphProto, nodes: Sequence[NodeProto], *, in_place_of: NodeProto | None
-) -> None:
-    """Insert nodes in place of one of the graph's, or at the end."""
-    at = len(graph.node) if in_place_of is None else list(graph.node).index(in_place_of)
-    after = graph.node[at + 1 :]
-    del graph.node[at:]
-    graph.node.extend([*nodes, *after])
-
-
 def rename(graph: GraphProto, old: str, new: str) -> None:
     """Rename a tensor everywhere, in the bodies of loops and branches too."""
     for node in graph.node:

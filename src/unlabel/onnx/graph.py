@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 from onnx.external_data_helper import uses_external_data
+from onnx.helper import tensor_dtype_to_np_dtype
 
 from unlabel.errors import UnlabelError
 
@@ -54,7 +55,7 @@ class LabelOutput:
         """Give labels in the type of the output."""
         if self.dtype == TensorProto.STRING:
             return labels.astype(str).astype(object)
-        return labels.astype(helper.tensor_dtype_to_np_dtype(self.dtype))
+        return labels.astype(tensor_dtype_to_np_dtype(self.dtype))
 
 
 class GraphReader:
@@ -70,13 +71,11 @@ class GraphReader:
     def find_head(self, n_labels: int, output: str | None) -> Head:
         """Find the output with the confidences in `n_labels` labels."""
         heads = [head for head in map(self._head, self.graph.output) if head]
-        if output is not None:
-            heads = [head for head in heads if head.output == output]
-            if not heads:
-                raise UnlabelError(
-                    f"The model has no output {output!r} of shape (rows, labels): "
-                    f"{self._outputs()}."
-                )
+        heads = [head for head in heads if output in (None, head.output)]
+        if output is not None and not heads:
+            raise UnlabelError(
+                f"The model has no output {output!r} of shape (rows, labels): {self._outputs()}."
+            )
         heads = [head for head in heads if head.width in (n_labels, None)]
         if len(heads) > 1:
             names = " and ".join(repr(head.output) for head in heads)
@@ -181,7 +180,7 @@ class GraphReader:
         while node := self.producers.get(name):
             nodes.append(node)
             if node.op_type == "ArgMax":
-                return node.input[0], axis_of(node, default=0), names, nodes
+                return node.input[0], attribute(node, "axis", i=0).i, names, nodes
             if node.op_type in CLASSIFIERS and name == node.output[0]:
                 return node.output[1], 1, class_labels(node), nodes
             if node.op_type in {"ArrayFeatureExtractor", "Gather"}:
@@ -250,9 +249,9 @@ def class_labels(node: NodeProto) -> npt.NDArray[Any]:
     return np.empty(0, dtype=np.int64)
 
 
-def axis_of(node: NodeProto, default: int) -> int:
-    """Give the axis that a node works along."""
-    return next((each.i for each in node.attribute if each.name == "axis"), default)
+def attribute(node: NodeProto, name: str, **default: Any) -> AttributeProto:
+    """Give an attribute of a node, or one with the default value."""
+    return next((each for each in node.attribute if each.name == name), AttributeProto(**default))
 
 
 def as_texts(texts: Iterable[bytes]) -> npt.NDArray[Any]:

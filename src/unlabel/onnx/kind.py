@@ -9,13 +9,14 @@ from onnx import NodeProto
 
 from unlabel._typing import InputKind
 from unlabel.errors import UnlabelError
-from unlabel.onnx.graph import CLASSIFIERS, MIXING, PASSING, GraphReader, Head, axis_of, bodies
+from unlabel.onnx.graph import CLASSIFIERS, MIXING, PASSING, GraphReader, Head, attribute, bodies
 
 # Operators that leave logits logits and probabilities probabilities.
 POOLING = {"AveragePool", "GlobalAveragePool", "ReduceMean"}
 QUANTIZING = {"DequantizeLinear", "QuantizeLinear"}
 KEEPING = PASSING | POOLING | QUANTIZING | {"Clip", "Dropout", "Relu", "Transpose"}
 DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
+GIVING = {"LogSoftmax": "logits", "Sigmoid": "not exclusive", "Softmax": "probabilities"}
 CONSTANT = "a constant"
 NEITHER = {
     "not exclusive": "comes from a Sigmoid: only labels that exclude each other can be retired.",
@@ -49,16 +50,12 @@ def _kind(node: NodeProto, given: Sequence[str | None]) -> str | None:
     if all(kind == CONSTANT for kind in given):
         return CONSTANT
     match node.op_type:
-        case "Softmax":
-            return "probabilities"
-        case "LogSoftmax":
-            return "logits"
-        case "Sigmoid":
-            return "not exclusive"
+        case op if op in GIVING:
+            return GIVING[op]
         case "Log":
             return given[0] if given[0] in {"not exclusive", "other axis"} else "logits"
         case "Normalizer":
-            return "probabilities" if _text(node, "norm") == b"L1" else None
+            return "probabilities" if attribute(node, "norm").s == b"L1" else None
         case "Einsum" | "MatMul" if {"probabilities", "other axis"} & {*given}:
             return None  # a mean of several models' probabilities, or sums over labels
         case "Add" | "Div" | "Mul" | "Sub":
@@ -68,7 +65,7 @@ def _kind(node: NodeProto, given: Sequence[str | None]) -> str | None:
         case op if op in MIXING:
             return "logits"
         case op if op in CLASSIFIERS:
-            after = _text(node, "post_transform")
+            after = attribute(node, "post_transform").s
             if op == "LinearClassifier" and after in (b"", b"NONE"):
                 return "logits"
             return "probabilities" if after == b"SOFTMAX" else None
@@ -91,7 +88,7 @@ def _arithmetic_kind(op: str, first: str | None, second: str | None) -> str | No
 
 def _goes_over_labels(node: NodeProto, dims: list[int | None], n_labels: int, opset: int) -> bool:
     """Whether a Softmax may go over the labels."""
-    axis = axis_of(node, default=-1 if opset >= 13 else 1)
+    axis: int = attribute(node, "axis", i=-1 if opset >= 13 else 1).i
     if not dims:
         return axis != 0
     axis %= len(dims)
@@ -100,7 +97,3 @@ def _goes_over_labels(node: NodeProto, dims: list[int | None], n_labels: int, op
     if axis == 0:  # the batch, unless the scores were transposed
         return size == n_labels and n_labels not in dims[1:]
     return size in (n_labels, None)
-
-
-def _text(node: NodeProto, name: str) -> bytes:
-    return next((each.s for each in node.attribute if each.name == name), b"")

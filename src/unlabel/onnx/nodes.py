@@ -24,10 +24,7 @@ Operand = str | float | npt.NDArray[Any]  # a tensor's name, or a constant
 
 
 class Nodes:
-    """Nodes that are added one by one, with names that start with `prefix`.
-
-    Constants are nodes too: initializers that are no inputs are unknown to old models.
-    """
+    """Nodes that are added one by one, with names that start with `prefix`."""
 
     def __init__(self, prefix: str, opset: int) -> None:
         self.prefix, self.opset = prefix, opset
@@ -55,11 +52,11 @@ class Nodes:
         self, op: str, operands: Sequence[Operand], results: list[str], attributes: dict[str, Any]
     ) -> list[str]:
         names = [each if isinstance(each, str) else self._constant(each) for each in operands]
-        name = self._name(op)
-        self.all.append(helper.make_node(op, names, results, name=name, **attributes))
+        self.all.append(helper.make_node(op, names, results, name=self._name(op), **attributes))
         return results
 
     def _constant(self, value: float | npt.NDArray[Any]) -> str:
+        # A node, since initializers that are no inputs are unknown to old models.
         array = np.asarray(value)
         key = (array.dtype.str, array.shape, array.tobytes())
         if array.dtype == object:  # texts, of which the bytes say nothing
@@ -88,11 +85,9 @@ def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
 
 
 def _masses(nodes: Nodes, recipe: Recipe, confidences: str, input: InputKind) -> str:
-    """Give rows as positive masses in the recipe's order, as `unlabel._method.split` does.
-
-    A recipe without steps needs only the retained labels.
-    """
+    """Give rows as positive masses in the recipe's order, as `unlabel._method.split` does."""
     steps, retained = len(recipe.pulls), len(recipe.retained)
+    # A recipe without steps needs only the retained labels.
     order = recipe.order[len(recipe.order) - retained - steps :]
     ordered = nodes.add("Gather", confidences, order.astype(np.int64), axis=1)
     rows = nodes.add("Cast", ordered, to=TensorProto.DOUBLE)

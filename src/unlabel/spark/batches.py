@@ -11,19 +11,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    MapType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-    UserDefinedType,
-)
+from pyspark.sql import Column, DataFrame, functions, types
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.types import ArrayType, NumericType, StringType, StructType, UserDefinedType
 
 from unlabel._labels import as_labels
 from unlabel._tables.layout import (
@@ -80,9 +70,8 @@ def find_confidences(
 def _find_by_name(schema: StructType, classes: Sequence[Label] | None) -> TableColumns:
     is_named = not {str(label) for label in classes or ()}.isdisjoint(schema.names)
     if is_named or any(_is_array(field.dataType) for field in schema):
-        found = find_columns(
-            arrow_schema(schema), classes, None, table=TABLE, option="columns='...'"
-        )
+        arrow = arrow_schema(schema)
+        found = find_columns(arrow, classes, None, table=TABLE, option="columns='...'")
         if found is not None:
             return found
     raise UnlabelError(
@@ -91,21 +80,17 @@ def _find_by_name(schema: StructType, classes: Sequence[Label] | None) -> TableC
     )
 
 
-def _is_array(kind: DataType) -> bool:
+def _is_array(kind: types.DataType) -> bool:
     return isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Give the Arrow types of columns that can hold confidences; other types do not matter."""
-    return pa.schema(
-        (
-            field.name,
-            to_arrow_type(field.dataType)
-            if _is_array(field.dataType) or isinstance(field.dataType, NumericType | StringType)
-            else pa.null(),
-        )
-        for field in schema
-    )
+    fields = []
+    for field in schema:
+        is_read = _is_array(field.dataType) or isinstance(field.dataType, NumericType | StringType)
+        fields.append((field.name, to_arrow_type(field.dataType) if is_read else pa.null()))
+    return pa.schema(fields)
 
 
 @dataclass(frozen=True)
@@ -149,7 +134,7 @@ class CheckedRows:
 
 def naming_column(schema: StructType, others: Sequence[str]) -> str | None:
     """Choose the first column besides `others` whose values can be shown, most often an id."""
-    unreadable = (ArrayType, BinaryType, MapType, StructType, UserDefinedType)
+    unreadable = (ArrayType, types.BinaryType, types.MapType, StructType, UserDefinedType)
     names = [field.name for field in schema if not isinstance(field.dataType, unreadable)]
     return next((n for n in names if n not in others and schema.names.count(n) == 1), None)
 
@@ -161,12 +146,8 @@ def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
     if times > 1:
         raise UnlabelError(f"{TABLE} has {times} columns {name!r}: give each a name of its own.")
     others = {field.name: field for field in df.schema if field.name not in own}
-    schema = StructType(
-        [
-            others.get(field.name) or StructField(field.name, from_arrow_type(field.type))
-            for field in rewriting.schema(arrow_schema(df.schema), TABLE)
-        ]
-    )
+    after = from_arrow_schema(rewriting.schema(arrow_schema(df.schema), TABLE))
+    schema = StructType([others.get(field.name, field) for field in after])
     named_by = naming_column(df.schema, rewriting.source.names)
     checked = CheckedRows(rewriting.source, rewriting.fitted.input, named_by)
 
@@ -200,11 +181,7 @@ def on_one_thread(function: Callable[[Batches], Batches]) -> Callable[[Batches],
 
 
 def numbered(df: DataFrame) -> DataFrame:
-    """Name the columns by their numbers.
-
-    In Spark a dot in a name selects a field of a struct, and names that differ only in case
-    are the same.
-    """
+    """Name the columns by numbers: Spark takes a dot for a field of a struct, and ignores case."""
     return df.toDF(*map(str, range(len(df.columns))))
 
 

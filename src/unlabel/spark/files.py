@@ -36,8 +36,7 @@ CSV: dict[str, Any] = {
     "ignoreTrailingWhiteSpace": False,
 }
 FORMATS: dict[str, dict[str, Any]] = {".parquet": {}, ".csv": CSV}
-# The file by which Spark marks a folder that is complete.
-COMPLETE = "_SUCCESS"
+COMPLETE = "_SUCCESS"  # the file by which Spark marks a folder that is complete
 BLOCK_BYTES = 1 << 20
 
 
@@ -48,11 +47,10 @@ def apply_with_spark(fitted: OutputFilter, path: Path, out: Path, options: Apply
         require_file(path)
     if path.suffix == ".csv":
         _require_utf_8(path)
-    naming = errors_naming(path, "filtered by Spark", PySparkException, Py4JJavaError)
     with (
         whole_folder(out, overwrite=options.overwrite) as part,
         _session() as spark,
-        naming,
+        errors_naming(path, "filtered by Spark", PySparkException, Py4JJavaError),
         row_errors(),
     ):
         # Escaped, as Spark reads a path as a pattern.
@@ -61,9 +59,8 @@ def apply_with_spark(fitted: OutputFilter, path: Path, out: Path, options: Apply
         source = find_confidences(df.schema, options.list_column, fitted.classes_in)
         rewriting = Rewriting(fitted, source, target_columns(source, out), options)
         counted = Observation()
-        kept = rewritten(df, rewriting).observe(
-            counted, functions.count(functions.lit(1)).alias("rows")
-        )
+        count = functions.count(functions.lit(1)).alias("rows")
+        kept = rewritten(df, rewriting).observe(counted, count)
         kept.write.options(**write_options).save(_location(part), out.suffix[1:])
         return int(counted.get["rows"])
 
@@ -112,12 +109,10 @@ def _session() -> Iterator[SparkSession]:
 def _require_utf_8(path: Path) -> None:
     """Refuse csv files in another encoding: Spark would silently replace their letters."""
     for file in filter(Path.is_file, path.rglob("*.csv")) if path.is_dir() else [path]:
-        decoder = codecs.getincrementaldecoder("utf-8")()
         with errors_naming(file, "read", OSError), file.open("rb") as content:
             try:
-                for block in iter(partial(content.read, BLOCK_BYTES), b""):
-                    decoder.decode(block)
-                decoder.decode(b"", final=True)
+                for _ in codecs.iterdecode(iter(partial(content.read, BLOCK_BYTES), b""), "utf-8"):
+                    pass
             except UnicodeDecodeError as error:
                 raise UnlabelError(NOT_UTF_8) from error
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import BooleanType, DateType, NumericType, StringType
+from pyspark.sql import DataFrame, functions, types
 
 from unlabel._labels import as_classes, labels_to_remove, no_such_label
 from unlabel._method.statistics import ROUNDING, away_from, label_statistics
@@ -37,7 +36,7 @@ from unlabel.validation import choice
 
 # The reference rows are spread over tasks of about this many confidences.
 ENTRIES_PER_TASK = 1 << 20
-LABEL_TYPES = (StringType, NumericType, BooleanType, DateType)
+LABEL_TYPES = (types.StringType, types.NumericType, types.BooleanType, types.DateType)
 SUMS = "sums array<double>"
 
 
@@ -120,22 +119,15 @@ def _find_references(
     classes: Sequence[Label],
     removed: Sequence[Label],
 ) -> tuple[dict[Label, list[str]], int]:
-    """Find Spark's spellings of each retired label, and count the reference rows.
-
-    This takes one pass over the column of true labels, and checks all of them.
-    """
+    """Check all true labels in one pass; give the spellings and the count of the retired ones."""
     require_columns(df.columns, [label_column], TABLE)
     kind = df.schema[label_column].dataType
-    problem = None
-    if label_column in source.names:
-        problem = "holds confidences and cannot hold the true labels too"
-    elif not isinstance(kind, LABEL_TYPES):
-        problem = (
-            f"has the type {kind.simpleString()} and true labels are texts, numbers or booleans"
-        )
-    if problem is not None:
+    if label_column in source.names or not isinstance(kind, LABEL_TYPES):
+        wrong = f"has the type {kind.simpleString()} and true labels are texts, numbers or booleans"
+        if label_column in source.names:
+            wrong = "holds confidences and cannot hold the true labels too"
         raise UnlabelError(
-            f"The column {label_column!r} {problem}: choose another one with label_column='...'."
+            f"The column {label_column!r} {wrong}: choose another one with label_column='...'."
         )
     column = column_of(df, label_column)
     grouped = numbered(df).groupBy(column.cast("string").alias("text"))
@@ -178,11 +170,8 @@ def _references(
     label = column_of(df, label_column).cast("string")
     named_by = naming_column(df.schema, [*source.names, label_column])
     names = [*source.names] if named_by is None else [*source.names, named_by]
-    rows = (
-        numbered(df)
-        .where(label.isin(texts))
-        .select(*[column_of(df, name).alias(name) for name in names], label.alias(label_column))
-    )
+    columns = [column_of(df, name).alias(name) for name in names]
+    rows = numbered(df).where(label.isin(texts)).select(*columns, label.alias(label_column))
     empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(rows.schema))
     kind = "float" if source.read(empty, 0).dtype == np.float32 else "double"
     checked = CheckedRows(source, input, named_by, ", among its rows of retired labels")
@@ -231,11 +220,7 @@ def _with_label_removed(fitted: OutputFilter, label: Label, rows: DataFrame) -> 
 def _summed(
     rows: DataFrame, fitted: OutputFilter, function: Callable[[Float64s], Float64s]
 ) -> tuple[float, Float64s]:
-    """Filter the rows, transform them by a function, and give the count and sum of the results.
-
-    One executor adds up the sums of all partitions: the sum of a partition that holds a
-    single row of the label would be that row.
-    """
+    """Filter the rows, transform them by a function, and give the count and sum of the results."""
     n_labels = len(fitted.classes_in)
 
     def sum_rows(batches: Batches) -> Batches:
@@ -252,6 +237,7 @@ def _summed(
         sums = [batch.column(0).flatten().to_numpy().reshape(len(batch), -1) for batch in batches]
         yield _as_batch(np.concatenate(sums).sum(axis=0))
 
+    # Not added up on the driver: the sum of a partition with a single row would be that row.
     sums_of_parts = rows.mapInArrow(on_one_thread(sum_rows), SUMS).repartition(1)
     [[sums]] = sums_of_parts.mapInArrow(add_up, SUMS).collect()
     return sums[0], np.array(sums[1:])
