@@ -260,18 +260,18 @@ class OutputFilter:
         # Sums in another order may differ by a bit, and with it what is within the tolerance.
         return self.apply_checked(rows)
 
-    def apply_checked(self, rows: Floats) -> Floats:
-        """Apply the filter to rows that were validated before."""
-        return self.filter_checked(rows).rows
+    def apply_checked(self, rows: Floats, **options: Any) -> Floats:
+        """Apply the filter to rows that were validated before; `filter_rows` has the options."""
+        return self.filter_checked(rows, **options).rows
 
-    def filter_checked(self, rows: Floats, *, with_mass: bool = False) -> Filtered:
+    def filter_checked(self, rows: Floats, *, with_mass: bool = False, **more: Any) -> Filtered:
         """Apply the filter to rows that were validated before, and give their removed mass too."""
         if self.method == "literal":
             probabilities = as_probabilities(rows, self.input)
             result = apply_literal(probabilities, self.removed_columns, self.means, self.shares)
             mass = self.removed_mass(rows) if with_mass else None
             return Filtered(result.astype(rows.dtype), mass, all_valid=True)
-        return self._filter(rows, with_mass=with_mass)
+        return self._filter(rows, with_mass=with_mass, **more)
 
     def _filter(self, rows: Floats, **options: Any) -> Filtered:
         return filter_rows(self.recipe, rows, self.input, temperature=self.temperature, **options)

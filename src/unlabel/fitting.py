@@ -84,7 +84,7 @@ def _require_rows(references: Sequence[Floats], removed: Sequence[Label]) -> Non
 
 def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilter:
     """Return the filter with the best temperature for the rows of retained labels."""
-    retained = np.isin(truth, fitted.retained_columns)
-    filtered = np.asarray(fitted.apply_checked(rows[retained].astype(np.float64)), dtype=np.float64)
-    columns = np.searchsorted(fitted.retained_columns, truth[retained])
+    at = np.flatnonzero(np.isin(truth, fitted.retained_columns))
+    filtered = np.asarray(fitted.apply_checked(rows, at=at, dtype=np.float64), dtype=np.float64)
+    columns = np.searchsorted(fitted.retained_columns, truth[at])
     return replace(fitted, temperature=fit_temperature(filtered, columns))

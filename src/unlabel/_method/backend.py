@@ -13,7 +13,7 @@ import numpy as np
 from unlabel._method import compiled, plain
 from unlabel._method.chain import Recipe, Task
 from unlabel._method.split import BLOCK_ENTRIES
-from unlabel._typing import Float64s, Floats, InputKind
+from unlabel._typing import Columns, Float64s, Floats, InputKind
 from unlabel.errors import UnlabelError
 
 # Threads take rows in chunks of about this many entries: few enough that a core that is busy
@@ -39,27 +39,30 @@ def filter_rows(
     temperature: float = 1.0,
     tolerance: float = np.inf,
     with_mass: bool = False,
+    at: Columns | None = None,
+    dtype: type[np.floating] | None = None,
 ) -> Filtered:
-    """Filter rows of any layout in float16, float32 or float64.
+    """Filter rows of any layout in float16, float32 or float64, or those `at` some places.
 
     A row's answer depends on nothing but the row. Probabilities may sum to 1 more or less a
-    `tolerance`.
+    `tolerance`. The result has the dtype of the rows, if no other is given.
     """
-    out = np.empty((len(rows), len(recipe.retained)), dtype=rows.dtype)
-    mass = np.empty(len(rows)) if with_mass else None
+    n_rows = len(rows) if at is None else len(at)
+    out = np.empty((n_rows, len(recipe.retained)), dtype=dtype or rows.dtype)
+    mass = np.empty(n_rows) if with_mass else None
     task = Task(recipe, input, temperature, tolerance)
     is_compiled = compiled.is_available()
     loop = compiled.filter_rows if is_compiled else plain.filter_rows
     # The loops know float32 and float64; powers need the latter.
-    exact = np.float64 if temperature != 1 or rows.dtype == np.float16 else rows.dtype
-    threads = thread_limit() if is_compiled and rows.size > WORTH_A_THREAD else 1
-    # Copies in another type stay in the cache.
-    entries = CHUNK_ENTRIES if exact == rows.dtype or not is_compiled else BLOCK_ENTRIES
-    size = max(1, min(entries // rows.shape[1], -(-len(rows) // threads)))
+    exact = np.float64 if temperature != 1 or out.dtype == np.float16 else out.dtype
+    threads = thread_limit() if is_compiled and n_rows * rows.shape[1] > WORTH_A_THREAD else 1
+    # Copies stay in the cache.
+    entries = CHUNK_ENTRIES if exact == rows.dtype and at is None else BLOCK_ENTRIES
+    size = max(1, min(entries // rows.shape[1], -(-n_rows // threads)))
 
     def work(start: int) -> bool:
         chunk = slice(start, start + size)
-        given, result = rows[chunk], out[chunk]
+        given, result = rows[chunk if at is None else at[chunk]], out[chunk]
         if is_compiled:
             given = np.require(given, dtype=exact, requirements=["C", "A"])
             result = result if result.dtype == exact else np.empty(result.shape, dtype=exact)
@@ -69,7 +72,7 @@ def filter_rows(
             out[chunk] = result
         return bad < 0
 
-    return Filtered(out, mass, all(_on_threads(work, range(0, len(rows), size), threads)))
+    return Filtered(out, mass, all(_on_threads(work, range(0, n_rows, size), threads)))
 
 
 def _on_threads(work: Callable[[int], bool], starts: range, threads: int) -> list[bool]:

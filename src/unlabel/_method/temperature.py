@@ -38,43 +38,49 @@ def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
     """Find the temperature with the lowest log-loss for the true `columns`.
 
     A row that gives its true label no probability does so at every temperature, and is
-    left out.
+    left out. The rows are overwritten.
     """
     from scipy.optimize import brentq  # slow to import, and not needed to apply a filter
-    from scipy.special import softmax
 
-    truth = probabilities[np.arange(len(columns)), columns]
-    rows, truth = probabilities[truth > 0], np.log(truth[truth > 0])
-    if len(rows) < MIN_ROWS:
+    known = probabilities[np.arange(len(columns)), columns] > 0
+    if known.sum() < MIN_ROWS:
         raise UnlabelError(
             f"calibrate needs at least {MIN_ROWS} reference rows of retained labels, with some "
-            f"confidence in the true label, and found {len(rows)}: give more rows, or leave "
+            f"confidence in the true label, and found {known.sum()}: give more rows, or leave "
             "calibrate off."
         )
-    logs = np.log(rows, out=np.full_like(rows, LOG_OF_ZERO), where=rows > 0)
-
-    def slope(sharpness: float) -> float:
-        """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
-        expected = [
-            np.vecdot(softmax(sharpness * block, axis=1), block) for block in row_blocks(logs)
-        ]
-        return float((np.concatenate(expected) - truth).mean())
-
+    if not known.all():
+        probabilities, columns = probabilities[known], columns[known]
+    for block in row_blocks(probabilities):
+        with np.errstate(divide="ignore"):
+            np.maximum(np.log(block), LOG_OF_ZERO, out=block)
+        block -= block.max(axis=1, keepdims=True)  # so that no power is too large
+    logs = probabilities, probabilities[np.arange(len(columns)), columns]
     cold, hot = 1 / 2, 2.0
-    while slope(1 / cold) <= 0:
+    while _slope(1 / cold, *logs) <= 0:
         cold /= 2
         if cold < COLDEST:
             raise UnlabelError(
                 "calibrate found no temperature: the filtered confidences are right in all, or "
-                f"nearly all, of the {len(rows)} reference rows of retained labels. Give rows "
+                f"nearly all, of the {len(columns)} reference rows of retained labels. Give rows "
                 "that the model was not trained on, or leave calibrate off."
             )
-    while slope(1 / hot) >= 0:
+    while _slope(1 / hot, *logs) >= 0:
         hot *= 2
         if hot > HOTTEST:
             raise UnlabelError(
                 "calibrate found no temperature: the filtered confidences are no better than "
-                f"chance in the {len(rows)} reference rows of retained labels. Check that the "
+                f"chance in the {len(columns)} reference rows of retained labels. Check that the "
                 "true labels belong to these rows, or leave calibrate off."
             )
-    return 1 / float(brentq(slope, 1 / hot, 1 / cold, xtol=1e-13, rtol=1e-13))
+    # As arguments: a closure over the rows would keep them until garbage is collected.
+    return 1 / float(brentq(_slope, 1 / hot, 1 / cold, args=logs, xtol=1e-13, rtol=1e-13))
+
+
+def _slope(sharpness: float, logs: Float64s, truth: Float64s) -> float:
+    """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
+    expected = []
+    for block in row_blocks(logs):
+        powers = np.exp(sharpness * block)
+        expected.append(np.vecdot(powers, block) / powers.sum(axis=1))
+    return float((np.concatenate(expected) - truth).mean())

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from unlabel._tables.formats import open_table
 from unlabel._tables.streaming import confidence_columns, read_confidences, retired_labels
@@ -84,6 +85,7 @@ def evaluate_tables(
         return rows
 
     models = [read_retrained(path, task(done)) for done, path in enumerate(retrained, start=1)]
+    pa.default_memory_pool().release_unused()  # Arrow keeps some in case of another table
     if fitted is not None:
         trial = try_filter(fitted, rows, labels, retrained=models)
     else:

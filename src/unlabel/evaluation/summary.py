@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -23,6 +24,7 @@ from unlabel._typing import Float64s, Floats, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary_layout import SUMMARY, check_summary
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, Trial
+from unlabel.metrics._rows import by_row, drawn_rows, kl_of, mean_of_known
 from unlabel.validation import true_columns
 
 Summary = dict[str, Any]
@@ -41,7 +43,6 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
     figures: list[Summary] = [
         {"output": BASE, "temperature": None} | judge.shared_metrics(judge.base, judge.every)
     ]
-    reliability = {BASE: judge.reliability(judge.base, judge.every)}
     details: Summary = {}
     for number, (name, candidate) in enumerate(trial.candidates.items(), start=1):
         output = candidate.output()
@@ -50,7 +51,6 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
             | judge.shared_metrics(output, judge.retained)
             | judge.metrics_after(output, floor, is_goal=name == RETRAINED)
         )
-        reliability[name] = judge.reliability(output, judge.retained)
         if name == trial.shown:
             details = judge.details(output)
         progress(number / len(trial.candidates))
@@ -69,7 +69,7 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
             "epsilon": metrics.EPSILON,
             "figures": figures,
             "seed_floor": floor,
-            "reliability": reliability,
+            "reliability": {figure["output"]: figure.pop("bins") for figure in figures},
             "notes": trial.notes,
         }
         | details
@@ -87,37 +87,41 @@ class _Judge:
         self.every = range(len(trial.classes))
         self.retained = known_columns(trial.retained, trial.classes).tolist()
         self.removed = known_columns(trial.removed, trial.classes).tolist()
-        is_removed = np.isin(self.truth, self.removed)
-        self.kinds = {"retained": ~is_removed, "removed": is_removed}
-        if is_removed.all():
+        self.labels = {"retained": self.retained, "removed": self.removed}
+        self.kinds = {kind: np.isin(self.truth, labels) for kind, labels in self.labels.items()}
+        if not self.kinds["retained"].any():
             raise UnlabelError("There are no rows of retained labels: give some to judge by.")
+        # The very rows that `attack_auc` would draw, and which are then all that it is given.
+        self.attacked = drawn_rows(map(np.flatnonzero, self.kinds.values()), metrics.ATTACK_ROWS)
+        self.top = self.base.argmax(axis=1)
         goal = trial.candidates.get(RETRAINED)
         self.goal = None if goal is None else goal.output()
 
     def shared_metrics(self, output: Floats, classes: Sequence[int]) -> Summary:
         """Compute the metrics that the base model has too."""
         judged = (output, self.truth, classes)
-        ranks = metrics.coverage(*judged, self.retained)
+        accuracy = metrics.label_accuracy(*judged, self.every)
+        ranks = {kind: metrics.coverage(*judged, over) for kind, over in self.labels.items()}
+        bins = metrics.reliability_bins(*judged, self.retained)
         return {
-            "accuracy": {
-                "retained": metrics.mean_accuracy(*judged, self.retained),
-                "removed": metrics.mean_accuracy(*judged, self.removed),
-            },
-            "coverage": {
-                "retained": ranks.value,
-                "removed": metrics.coverage(*judged, self.removed).value,
-            },
-            "ties": ranks.tie_share,
+            "accuracy": {kind: mean_of_known(accuracy[at]) for kind, at in self.labels.items()},
+            "coverage": {kind: of_kind.value for kind, of_kind in ranks.items()},
+            "ties": ranks["retained"].tie_share,
             "log_loss": metrics.log_loss(*judged, self.retained),
-            "calibration_error": metrics.expected_calibration_error(*judged, self.retained),
+            "calibration_error": bins.calibration_error,
+            "bins": [
+                {"confidence": confidence, "accuracy": accuracy, "rows": rows}
+                for confidence, accuracy, rows in zip(*bins, strict=True)
+                if rows
+            ],
         }
 
     def metrics_after(self, output: Floats, floor: Summary | None, *, is_goal: bool) -> Summary:
         """Compare an output over the retained labels with the base and the retrained model."""
-        padded = metrics.on_all(output, self.retained, self.every)
+        to_base = partial(kl_of, epsilon=metrics.EPSILON, columns=self.retained)
         to_retrained = None if self.goal is None or is_goal else self.divergences(output)
         return {
-            "kl_to_base": self.by_kind(metrics.kl_divergence(padded, self.base)),
+            "kl_to_base": self.by_kind(by_row(to_base, output, self.base)),
             "changed": self.by_kind(self.changed(output)),
             "attack_auc": self.attack(output),
             "to_retrained": to_retrained,
@@ -126,7 +130,7 @@ class _Judge:
 
     def changed(self, output: Floats) -> npt.NDArray[np.bool_]:
         """Tell which rows have another top label than the base model's."""
-        return metrics.top_label_changed(self.base, self.every, output, self.retained)
+        return np.asarray(self.top != np.take(self.retained, output.argmax(axis=1)))
 
     def divergences(self, output: Floats) -> Summary:
         """Compute the divergences of an output from the retrained model."""
@@ -145,18 +149,10 @@ class _Judge:
     def attack(self, output: Floats) -> float | None:
         """Measure the attack's success, if there are enough rows for one."""
         try:
-            return metrics.attack_auc(*(output[self.kinds[k]] for k in ("removed", "retained")))
+            retained, removed = self.attacked
+            return metrics.attack_auc(output[removed], output[retained])
         except UnlabelError:
             return None
-
-    def reliability(self, output: Floats, classes: Sequence[int]) -> list[Summary]:
-        """List the bins of confidence and accuracy on inputs of retained labels."""
-        bins = metrics.reliability_bins(output, self.truth, classes, self.retained)
-        return [
-            {"confidence": confidence, "accuracy": accuracy, "rows": rows}
-            for confidence, accuracy, rows in zip(*bins, strict=True)
-            if rows
-        ]
 
     def details(self, output: Floats) -> Summary:
         """Describe what one filter does to labels and to single rows."""

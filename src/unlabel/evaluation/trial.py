@@ -23,14 +23,15 @@ BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model's confidences on the judged rows, and the filter that they go through."""
+    """A model's confidences, the filter that they go through, and the rows that are judged."""
 
     rows: Floats
     filter: OutputFilter
+    judged: Columns | None = None  # by default all
 
     def output(self) -> Floats:
-        """Filter the rows: probabilities of the retained labels."""
-        return self.filter.apply_checked(self.rows)
+        """Filter the judged rows: probabilities of the retained labels."""
+        return self.filter.apply_checked(self.rows, at=self.judged)
 
 
 @dataclass(frozen=True)
@@ -97,26 +98,24 @@ def try_labels(
     candidates: dict[str, Candidate] = {}
     uncalibrated: dict[str, list[str]] = {}
 
-    def add(name: str, half: Floats, other: Floats, as_is: OutputFilter, columns: Columns) -> None:
+    def add(name: str, model: Floats, as_is: OutputFilter) -> None:
         """Add a filtered model as it is and, if the half to fit on allows it, calibrated."""
-        candidates[name] = Candidate(other, as_is)
+        candidates[name] = Candidate(model, as_is, judged)
+        own_columns = known_columns(names, as_is.classes_in)[columns]
+        own_columns[judged] = -1  # not to be fitted on
         try:
-            candidates[name + CALIBRATED] = Candidate(other, calibrated(as_is, half, columns))
+            fitted = calibrated(as_is, model, own_columns)
+            candidates[name + CALIBRATED] = Candidate(model, fitted, judged)
         except UnlabelError as error:
             uncalibrated.setdefault(str(error), []).append(name)
 
-    half, other, truth_of_half = rows[fitting], rows[judged], truth[fitting]
-    methods: tuple[Method, ...] = ("osr", "mask")
-    for method in methods:
-        fitted = fit_filter(
-            half, truth_of_half, classes=names, remove=removed, method=method, input=input
-        )
-        add(NAMES[method], half, other, fitted, columns[fitting])
-    columns_after = known_columns(names, retained)[columns[fitting]]
+    osr = fit_filter(rows[fitting], truth[fitting], classes=names, remove=removed, input=input)
+    for as_is in (osr, OutputFilter.mask(names, removed, input=input)):
+        add(NAMES[as_is.method], rows, as_is)
     for name, model in _retrained(retrained, retained, input, len(rows)):
-        add(name, model[fitting], model[judged], unchanged(retained, input), columns_after)
+        add(name, model, unchanged(retained, input))
     return Trial(
-        base=Candidate(other, unchanged(names, input)),
+        base=Candidate(rows, unchanged(names, input), judged),
         candidates=candidates,
         shown=NAMES["osr"],
         removed=removed,

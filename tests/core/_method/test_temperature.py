@@ -80,7 +80,7 @@ def test_a_temperature_of_1_changes_no_bit():
 
 def test_rows_without_confidence_in_their_true_label_are_left_out():
     rows, truth = overconfident(200, 2.0)
-    alone = fit_temperature(rows, truth)
+    alone = fit_temperature(rows.copy(), truth)
     hopeless = np.tile([0.0, 0.5, 0.5, 0.0, 0.0], (30, 1))
     together = fit_temperature(np.vstack([rows, hopeless]), np.append(truth, np.zeros(30, int)))
     assert together == alone
@@ -88,7 +88,7 @@ def test_rows_without_confidence_in_their_true_label_are_left_out():
 
 def test_enough_rows_are_needed():
     rows, truth = overconfident(MIN_ROWS, 2.0)
-    fit_temperature(rows, truth)
+    fit_temperature(rows.copy(), truth)
     sentence = f"at least {MIN_ROWS} reference rows .* found {MIN_ROWS - 1}: give more rows"
     with pytest.raises(UnlabelError, match=sentence):
         fit_temperature(rows[1:], truth[1:])
