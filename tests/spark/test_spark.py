@@ -29,7 +29,7 @@ from golden_integrations import (
 )
 from signals import outcomes
 from unlabel import LabelRemover, UnlabelError
-from unlabel._method.backend import thread_limit
+from unlabel._method.threads import thread_limit
 from unlabel._tables.layout import ListColumn
 from unlabel.fitting import fit_filter
 

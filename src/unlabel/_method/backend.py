@@ -1,11 +1,7 @@
-"""The one place that decides how a recipe is executed: compiled or plain, in how many threads."""
+"""The one place that decides how a recipe is executed: compiled or plain, and on what threads."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from contextlib import suppress
-from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +9,8 @@ import numpy as np
 from unlabel._method import compiled, plain
 from unlabel._method.chain import Recipe, Task
 from unlabel._method.split import BLOCK_ENTRIES
+from unlabel._method.threads import on_threads, thread_limit
 from unlabel._typing import Columns, Float64s, Floats, InputKind
-from unlabel.errors import UnlabelError
 
 # Threads take rows in chunks of about this many entries: few enough that a core that is busy
 # otherwise holds nobody up.
@@ -72,41 +68,4 @@ def filter_rows(
             out[chunk] = result
         return bad < 0
 
-    return Filtered(out, mass, all(_on_threads(work, range(0, n_rows, size), threads)))
-
-
-def _on_threads(work: Callable[[int], bool], starts: range, threads: int) -> list[bool]:
-    """Do some work on this thread and others, started anew: kept ones do not survive a fork."""
-    waiting, results, errors = iter(starts), list[bool](), list[BaseException]()
-
-    def run() -> None:
-        try:
-            for start in waiting:
-                results.append(work(start))  # other threads append too
-        except BaseException as error:  # to be raised where the caller is
-            errors.append(error)
-
-    helpers = [Thread(target=run) for _ in range(min(threads, len(starts)) - 1)]
-    with suppress(RuntimeError):  # an interpreter that is shutting down starts none
-        for helper in helpers:
-            helper.start()
-    run()
-    for helper in helpers:
-        if helper.ident is not None:
-            helper.join()
-    if errors:
-        raise errors[0]
-    return results
-
-
-def thread_limit() -> int:
-    """Give the number of threads to use: the processor's cores, or UNLABEL_THREADS."""
-    wanted = os.environ.get("UNLABEL_THREADS")
-    if wanted is not None:
-        if not wanted.isdecimal() or int(wanted) == 0:
-            raise UnlabelError(f"UNLABEL_THREADS is {wanted!r}: set it to a number from 1 on.")
-        return int(wanted)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return Filtered(out, mass, all(on_threads(work, range(0, n_rows, size), threads)))

@@ -112,13 +112,12 @@ def mixing(
 def redistribute(recipe: Recipe, masses: Masses) -> Float64s:
     """Give the vectors over the retained labels of rows of masses."""
     k = len(recipe.pulls)
-    quiet = recipe.numbers[2]
-    rest = _rests(masses.retired, masses.total, k)
     result = masses.retained / np.where(masses.kept > 0, masses.kept, 1.0)[:, None]
     bare = ~(masses.total > NOTHING)
     if k == 0:
         result[bare] = 1.0 / result.shape[1]
         return result
+    quiet, rest = recipe.numbers[2], _rests(masses.retired, masses.total)
     loud = masses.retired > quiet * rest
     at = np.flatnonzero(loud.any(axis=1) | bare)
     if at.size == 0:
@@ -138,7 +137,7 @@ def redistribute(recipe: Recipe, masses: Masses) -> Float64s:
         rows += given[:, None] * recipe.shares[step]
         later = np.arange(k) > step[:, None]
         rows[:, :k] *= later
-        rest = _rests(rows[:, :k], rows[:, k:].sum(axis=1), k)
+        rest = _rests(rows[:, :k], rows[:, k:].sum(axis=1))
         loud = later & ((rows[:, :k] > quiet * rest) | ~(rest > NOTHING))
         on = loud.any(axis=1)
         done = rows[~on, k:]
@@ -147,11 +146,9 @@ def redistribute(recipe: Recipe, masses: Masses) -> Float64s:
     return result
 
 
-def _rests(retired: Float64s, total: Float64s, k: int) -> Float64s:
+def _rests(retired: Float64s, total: Float64s) -> Float64s:
     """Sum up what each step leaves of rows, from the end: 1 - x would lose digits."""
-    sums = np.empty((len(total), k))
-    if k:
-        sums[:, 0] = total
-        sums[:, 1:] = retired[:, :0:-1]
-        np.cumsum(sums, axis=1, out=sums)
-    return sums[:, ::-1]
+    sums = np.empty_like(retired)
+    sums[:, 0] = total
+    sums[:, 1:] = retired[:, :0:-1]
+    return np.cumsum(sums, axis=1, out=sums)[:, ::-1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unlabel._method.split import NOTHING, row_blocks
+from unlabel._method.split import BLOCK_ENTRIES, NOTHING, row_blocks
+from unlabel._method.threads import on_threads, thread_limit
 from unlabel._typing import Columns, Float64s
 from unlabel.errors import UnlabelError
 
@@ -79,8 +80,13 @@ def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
 
 def _slope(sharpness: float, logs: Float64s, truth: Float64s) -> float:
     """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
-    expected = []
-    for block in row_blocks(logs):
+    expected, size = np.empty(len(logs)), max(1, BLOCK_ENTRIES // logs.shape[1])
+
+    def work(start: int) -> bool:
+        block = logs[start : start + size]
         powers = np.exp(sharpness * block)
-        expected.append(np.vecdot(powers, block) / powers.sum(axis=1))
-    return float((np.concatenate(expected) - truth).mean())
+        expected[start : start + size] = np.vecdot(powers, block) / powers.sum(axis=1)
+        return True
+
+    on_threads(work, range(0, len(logs), size), thread_limit())
+    return float((expected - truth).mean())

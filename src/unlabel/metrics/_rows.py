@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import as_classes, as_labels, known_columns, no_such_label
-from unlabel._method.split import row_blocks
+from unlabel._method.split import BLOCK_ENTRIES
+from unlabel._method.threads import on_threads, thread_limit
 from unlabel._typing import Columns, Float64s, Floats, InputKind, Label
 from unlabel.errors import UnlabelError
 from unlabel.validation import as_confidences, check_columns, column_names, distinct_labels
@@ -87,8 +88,15 @@ def comparable_rows(one: Any, other: Any, *, same_rows: bool = True) -> tuple[Fl
 
 def by_row(function: Callable[..., npt.NDArray[Any]], *tables: npt.NDArray[Any]) -> Float64s:
     """Apply a function to blocks of rows, so that intermediate arrays stay in the cache."""
-    blocks = zip(*(row_blocks(table, tables[0].shape[1]) for table in tables), strict=True)
-    return np.concatenate([function(*block) for block in blocks] or [function(*tables)])
+    size = max(1, BLOCK_ENTRIES // tables[0].shape[1])
+    results: dict[int, npt.NDArray[Any]] = {}
+
+    def work(start: int) -> bool:
+        results[start] = function(*(table[start : start + size] for table in tables))
+        return True
+
+    on_threads(work, range(0, len(tables[0]), size), thread_limit())
+    return np.concatenate([results[start] for start in sorted(results)] or [function(*tables)])
 
 
 def row_sums(rows: Floats) -> Float64s:

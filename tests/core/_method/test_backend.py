@@ -9,6 +9,7 @@ import pytest
 from unlabel import OutputFilter, UnlabelError
 from unlabel._method import backend, compiled
 from unlabel._method.chain import Task
+from unlabel._method.threads import thread_limit
 from unlabel.fitting import fit_filter
 
 
@@ -16,7 +17,7 @@ from unlabel.fitting import fit_filter
 def test_a_wrong_number_of_threads_is_refused(monkeypatch, wrong):
     monkeypatch.setenv("UNLABEL_THREADS", wrong)
     with pytest.raises(UnlabelError, match=f"^UNLABEL_THREADS is '{wrong}': set it to a number"):
-        backend.thread_limit()
+        thread_limit()
 
 
 @pytest.mark.skipif(not compiled.is_available(), reason="they were not built")

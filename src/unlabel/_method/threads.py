@@ -1,0 +1,47 @@
+"""Work on the rows of an array, shared out among threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+
+from unlabel.errors import UnlabelError
+
+
+def on_threads(work: Callable[[int], bool], starts: range, threads: int) -> list[bool]:
+    """Do some work on this thread and others, started anew: kept ones do not survive a fork."""
+    waiting, results, errors = iter(starts), list[bool](), list[BaseException]()
+
+    def run() -> None:
+        try:
+            for start in waiting:
+                results.append(work(start))  # other threads append too
+        except BaseException as error:  # to be raised where the caller is
+            errors.append(error)
+
+    helpers = [Thread(target=run) for _ in range(min(threads, len(starts)) - 1)]
+    with suppress(RuntimeError):  # an interpreter that is shutting down starts none
+        for helper in helpers:
+            helper.start()
+    run()
+    for helper in helpers:
+        if helper.ident is not None:
+            helper.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def thread_limit() -> int:
+    """Give the number of threads to use: the processor's cores, or UNLABEL_THREADS."""
+    wanted = os.environ.get("UNLABEL_THREADS")
+    if wanted is not None:
+        if not wanted.isdecimal() or int(wanted) == 0:
+            raise UnlabelError(f"UNLABEL_THREADS is {wanted!r}: set it to a number from 1 on.")
+        return int(wanted)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
