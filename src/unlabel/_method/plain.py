@@ -21,9 +21,9 @@ def filter_rows(task: Task, rows: Floats, out: Floats, mass: Float64s | None) ->
     recipe, input, temperature, tolerance = task
     first_bad, start = -1, 0
     for block, result in zip(row_blocks(rows), row_blocks(out, rows.shape[1]), strict=True):
-        masses = split(block, recipe.removed, recipe.retained, input)
-        whole = masses.retired.sum(axis=1) + masses.total
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
+            masses = split(block, recipe.removed, recipe.retained, input)
+            whole = masses.retired.sum(axis=1) + masses.total
             if input == "logits":
                 valid = np.isfinite(whole) & (whole > 0)
             else:
