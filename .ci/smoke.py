@@ -1,11 +1,13 @@
 """Use an installed wheel in an otherwise empty environment; run by `make test-wheel`."""
 
+import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import unlabel
 from unlabel import LabelRemover, OutputFilter, UnlabelError
+from unlabel._method import compiled
 from unlabel.evaluation import load_cifar10
 
 assert Path(sys.prefix) in Path(unlabel.__file__).parents, unlabel.__file__
@@ -22,5 +24,7 @@ try:
 except UnlabelError as error:
     message = str(error)
 assert message.startswith("Row 0 is not a probability vector"), message
+# A build that fails is passed over, so nothing else would say so.
+assert compiled.is_available() or shutil.which("cc") is None
 assert load_cifar10().base.shape == (10000, 10)
 print("The wheel works.")

@@ -145,7 +145,7 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 
 
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
-    """Return an error that suggests the nearest label, or naming the labels."""
+    """Return an error that suggests the nearest label, or how to name the labels."""
     is_name = isinstance(label, str) and not re.fullmatch(r"[-+.\d]*", label)
     if is_name and [*classes] == [*range(len(classes))]:
         hint = ": the labels are numbered from 0; name them with classes=[...] (--classes)"
@@ -153,6 +153,4 @@ def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> U
         by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
         near = difflib.get_close_matches(str(label)[:COMPARED_LETTERS], by_text, n=1, cutoff=0.0)
         hint = f": the nearest is {by_text[near[0]]!r}" if near else ""
-    return UnlabelError(
-        f"There is no label {label!r} among the {len(classes)} labels of the model{where}{hint}."
-    )
+    return UnlabelError(f"The model has no label {label!r}{where}{hint}.")

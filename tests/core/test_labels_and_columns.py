@@ -222,7 +222,7 @@ def test_labels_without_names_are_to_be_named():
     with pytest.raises(UnlabelError) as caught:
         fit_filter(ROWS, [0, 0, 1], remove=["card_arrival"])
     assert str(caught.value) == (
-        "There is no label 'card_arrival' among the 3 labels of the model: the labels are "
+        "The model has no label 'card_arrival': the labels are "
         "numbered from 0; name them with classes=[...] (--classes)."
     )
     with pytest.raises(

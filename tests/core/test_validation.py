@@ -162,7 +162,7 @@ def test_an_empty_table_has_no_reference_rows():
 
 def test_a_table_without_columns_has_no_labels():
     message = refused(rows=np.empty((3, 0)), truth=[0, 0, 0], classes=None, remove=[0])
-    assert message.startswith("There is no label 0 among the 0 labels of the model")
+    assert message.startswith("The model has no label 0")
 
 
 @pytest.mark.parametrize("kind", [int, bool, np.int8])
@@ -189,9 +189,7 @@ def test_numbered_columns_of_a_data_frame_are_not_named_after_labels():
 
 
 def test_a_label_that_does_not_exist_suggests_the_nearest():
-    assert refused(remove=["dogs"]) == (
-        "There is no label 'dogs' among the 4 labels of the model: the nearest is 'dog'."
-    )
+    assert refused(remove=["dogs"]) == ("The model has no label 'dogs': the nearest is 'dog'.")
     assert "no label 'fix' among" in refused(keep=["fix"])
     assert "the nearest is 'fox'" in refused(keep=["fix"])
 
@@ -280,7 +278,7 @@ def test_booleans_are_not_the_true_labels_0_and_1():
 def test_a_boolean_mask_is_not_a_list_of_numbers():
     truth = np.arange(40) % 4
     for mask in ([True], [True, False], np.array([False, True])):
-        assert "There is no label" in refused(classes=None, truth=truth, remove=mask)
+        assert "The model has no label" in refused(classes=None, truth=truth, remove=mask)
 
 
 def test_labels_of_an_unhashable_type_are_refused():
@@ -296,7 +294,7 @@ def test_a_true_label_that_does_not_exist_is_named_with_its_row():
     truth = TRUTH.copy()
     truth[[5, 9]] = "cow"
     message = refused(truth=truth)
-    assert "There is no label 'cow' among" in message
+    assert "The model has no label 'cow'" in message
     assert "the true label of row 5: the nearest is 'o" in message
 
 
@@ -304,7 +302,7 @@ def test_a_true_label_that_does_not_exist_is_named_with_its_row():
 def test_a_missing_true_label_is_named_with_its_row(missing):
     truth = TRUTH.astype(object)
     truth[11] = missing
-    assert f"There is no label {missing!r} among" in refused(truth=truth)
+    assert f"The model has no label {missing!r}" in refused(truth=truth)
     assert "true label of row 11" in refused(truth=list(truth))
 
 

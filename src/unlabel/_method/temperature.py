@@ -80,13 +80,12 @@ def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
 
 def _slope(sharpness: float, logs: Float64s, truth: Float64s) -> float:
     """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
-    expected, size = np.empty(len(logs)), max(1, BLOCK_ENTRIES // logs.shape[1])
+    size = max(1, BLOCK_ENTRIES // logs.shape[1])
 
-    def work(start: int) -> bool:
+    def expected(start: int) -> Float64s:
         block = logs[start : start + size]
         powers = np.exp(sharpness * block)
-        expected[start : start + size] = np.vecdot(powers, block) / powers.sum(axis=1)
-        return True
+        return np.asarray(np.vecdot(powers, block) / powers.sum(axis=1))
 
-    on_threads(work, range(0, len(logs), size), thread_limit())
-    return float((expected - truth).mean())
+    blocks = on_threads(expected, range(0, len(logs), size), thread_limit())
+    return float((np.concatenate(blocks) - truth).mean())

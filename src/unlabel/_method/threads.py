@@ -6,32 +6,35 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
+from typing import TypeVar
 
 from unlabel.errors import UnlabelError
 
+Result = TypeVar("Result")
 
-def on_threads(work: Callable[[int], bool], starts: range, threads: int) -> list[bool]:
-    """Do some work on this thread and others, started anew: kept ones do not survive a fork."""
-    waiting, results, errors = iter(starts), list[bool](), list[BaseException]()
+
+def on_threads(work: Callable[[int], Result], starts: range, threads: int) -> list[Result]:
+    """Map the starts in order, by this thread and by others that end with the call."""
+    waiting, results, errors = iter(starts), dict[int, Result](), list[BaseException]()
 
     def run() -> None:
         try:
             for start in waiting:
-                results.append(work(start))  # other threads append too
+                results[start] = work(start)
         except BaseException as error:  # to be raised where the caller is
             errors.append(error)
+            list(waiting)  # nothing is left for the other threads
 
     helpers = [Thread(target=run) for _ in range(min(threads, len(starts)) - 1)]
     with suppress(RuntimeError):  # an interpreter that is shutting down starts none
         for helper in helpers:
             helper.start()
     run()
-    for helper in helpers:
-        if helper.ident is not None:
-            helper.join()
+    for helper in filter(Thread.is_alive, helpers):
+        helper.join()
     if errors:
         raise errors[0]
-    return results
+    return [results[start] for start in starts]
 
 
 def thread_limit() -> int:

@@ -89,14 +89,12 @@ def comparable_rows(one: Any, other: Any, *, same_rows: bool = True) -> tuple[Fl
 def by_row(function: Callable[..., npt.NDArray[Any]], *tables: npt.NDArray[Any]) -> Float64s:
     """Apply a function to blocks of rows, so that intermediate arrays stay in the cache."""
     size = max(1, BLOCK_ENTRIES // tables[0].shape[1])
-    results: dict[int, npt.NDArray[Any]] = {}
 
-    def work(start: int) -> bool:
-        results[start] = function(*(table[start : start + size] for table in tables))
-        return True
+    def work(start: int) -> npt.NDArray[Any]:
+        return function(*(table[start : start + size] for table in tables))
 
-    on_threads(work, range(0, len(tables[0]), size), thread_limit())
-    return np.concatenate([results[start] for start in sorted(results)] or [function(*tables)])
+    blocks = on_threads(work, range(0, len(tables[0]), size), thread_limit())
+    return np.concatenate(blocks or [function(*tables)])
 
 
 def row_sums(rows: Floats) -> Float64s:
