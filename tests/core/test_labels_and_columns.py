@@ -226,6 +226,6 @@ def test_labels_without_names_are_to_be_named():
         "numbered from 0; name them with classes=[...] (--classes)."
     )
     with pytest.raises(
-        UnlabelError, match=r"no label 'cat' .*, the true label of row 0: the labels are"
+        UnlabelError, match=r"no label 'cat', the true label of row 0: the labels are"
     ):
         fit_filter(ROWS, TRUTH, remove=[0])

@@ -190,13 +190,13 @@ def test_numbered_columns_of_a_data_frame_are_not_named_after_labels():
 
 def test_a_label_that_does_not_exist_suggests_the_nearest():
     assert refused(remove=["dogs"]) == ("The model has no label 'dogs': the nearest is 'dog'.")
-    assert "no label 'fix' among" in refused(keep=["fix"])
+    assert "The model has no label 'fix':" in refused(keep=["fix"])
     assert "the nearest is 'fox'" in refused(keep=["fix"])
 
 
 def test_a_number_given_as_a_text_suggests_the_number():
     message = refused(classes=None, remove=["3"], truth=np.arange(40) % 4)
-    assert "no label '3' among" in message
+    assert "The model has no label '3':" in message
     assert "the nearest is 3." in message
 
 
@@ -271,7 +271,7 @@ def test_anything_but_a_list_of_labels_is_refused(name, value, sentence):
 
 def test_booleans_are_not_the_true_labels_0_and_1():
     for truth in ([True, False], np.array([True, False])):
-        with pytest.raises(UnlabelError, match=r"no label (True|False) among the 2 labels"):
+        with pytest.raises(UnlabelError, match=r"The model has no label (True|False), the true label"):
             fit_filter([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
 
 

@@ -254,7 +254,7 @@ def _tiling(entries: int, steps: int, is_strided: bool) -> tuple[bool, int]:
     `benchmarks/speed_gpu.py` measures what these were chosen by.
     """
     is_walked = steps <= 4 or entries <= 32
-    if is_strided:
+    if is_strided and steps > 1:
         return is_walked, 8
     rows = max(1, (1088 if is_walked else 512) // entries)
     return is_walked, 1 << (rows.bit_length() - 1)
