@@ -271,7 +271,9 @@ def test_anything_but_a_list_of_labels_is_refused(name, value, sentence):
 
 def test_booleans_are_not_the_true_labels_0_and_1():
     for truth in ([True, False], np.array([True, False])):
-        with pytest.raises(UnlabelError, match=r"The model has no label (True|False), the true label"):
+        with pytest.raises(
+            UnlabelError, match=r"The model has no label (True|False), the true label"
+        ):
             fit_filter([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
 
 
