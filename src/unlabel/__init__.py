@@ -1,4 +1,4 @@
-"""Remove labels from trained classifiers without retraining them."""
+"""Change the labels of trained classifiers without retraining them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unlabel.errors import UnlabelError
     from unlabel.filter import OutputFilter
+    from unlabel.plan import LabelPlan
     from unlabel.sklearn import LabelRemovalClassifier, LabelRemover
 
-__all__ = ["LabelRemovalClassifier", "LabelRemover", "OutputFilter", "UnlabelError"]
+__all__ = ["LabelPlan", "LabelRemovalClassifier", "LabelRemover", "OutputFilter", "UnlabelError"]
 
 _HOMES = {
+    "LabelPlan": "unlabel.plan",
     "LabelRemovalClassifier": "unlabel.sklearn",
     "LabelRemover": "unlabel.sklearn",
     "OutputFilter": "unlabel.filter",

@@ -113,26 +113,6 @@ def known_columns(labels: Iterable[Any], classes: Sequence[Label]) -> Columns:
     return np.array(columns, dtype=np.intp)
 
 
-def labels_to_remove(
-    classes: Sequence[Label], remove: Iterable[Any] | None, keep: Iterable[Any] | None
-) -> tuple[Label, ...]:
-    """Resolve `remove` or `keep` into the retired labels, in order."""
-    if (remove is None) == (keep is None):
-        raise UnlabelError("Give either remove=[...] (--remove) or keep=[...] (--keep).")
-    if keep is None:
-        named = as_labels(remove, "remove")  # type: ignore[arg-type]
-    else:  # retained labels stay in the model's order, so a set will do
-        named = as_labels(tuple(keep) if isinstance(keep, Set) else keep, "keep")
-    columns = known_columns(named, classes)
-    if (columns < 0).any():
-        raise no_such_label(named[int(np.argmin(columns))], classes)
-    if keep is not None:
-        columns = np.delete(np.arange(len(classes)), columns)
-    if len(columns) == len(classes):
-        raise UnlabelError(f"All {len(classes)} labels would be retired: at least one must remain.")
-    return tuple(classes[column] for column in columns)
-
-
 def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
     """Convert labels to an array that keeps their types."""
     return np.array(labels, dtype=None if len(set(map(type, labels))) == 1 else object)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from operator import index
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from unlabel._files import filter_file
-from unlabel._labels import as_classes, as_labels, known_columns, labels_to_remove, listing
+from unlabel._labels import as_classes, known_columns, listing
 from unlabel._method.backend import Filtered, filter_rows
 from unlabel._method.chain import Recipe
 from unlabel._method.literal import apply_literal, as_probabilities
@@ -29,6 +30,7 @@ from unlabel._typing import (
     Method,
 )
 from unlabel.errors import UnlabelError
+from unlabel.plan import SPLIT, LabelPlan, Outcome, plan_for
 from unlabel.validation import SUM_TOLERANCE, as_confidences, as_rows, check_rows, choice
 
 
@@ -43,7 +45,7 @@ def require_filter(value: object) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OutputFilter:
-    """A fitted filter that removes labels from a classifier's confidence vectors.
+    """A fitted filter that changes the labels of a classifier's confidence vectors.
 
     It holds statistics per label, never a row of data. `unlabel.LabelRemover` fits one.
 
@@ -51,8 +53,8 @@ class OutputFilter:
     ----------
     classes_in : tuple of labels
         The labels of the model, in the order of its outputs.
-    removed : tuple of labels
-        The retired labels, in the order in which they are removed.
+    plan : LabelPlan
+        The destinations of the labels. A mapping, or a list of labels to retire, will do too.
     means, shares : arrays of shape (n_removed, n_labels)
         The statistics of each retired label: the mean of its reference rows, and how its
         residual is shared out. They are 0 for labels removed in earlier steps, and all 0
@@ -78,13 +80,14 @@ class OutputFilter:
     """
 
     classes_in: tuple[Label, ...]
-    removed: tuple[Label, ...]
+    plan: LabelPlan
     means: Float64s
     shares: Float64s
     counts: tuple[int, ...]
     method: Method = "osr"
     input: InputKind = "probabilities"
     temperature: float = 1.0
+    outcome: Outcome = field(init=False)
     # `dataclasses.replace` passes it on, which shows if it changed the steps or the label order.
     _fitted: tuple[tuple[Label, ...], Columns, Float64s, Float64s] | None = None
 
@@ -94,19 +97,23 @@ class OutputFilter:
     ) -> OutputFilter:
         """Make a filter that drops labels and divides by the sum, without reference rows.
 
+        `remove` may be a mapping of labels to destinations, or a `LabelPlan`.
+
         Examples
         --------
         >>> OutputFilter.mask(["cat", "dog", "fox"], ["cat"]).apply([[.6, .3, .1]]).round(3)
         array([[0.75, 0.25]])
         """
-        names, removed = as_classes(classes), as_labels(remove, "remove")
-        zeros = np.zeros((len(removed), len(names)))
+        names = as_classes(classes)
+        plan = plan_for(names, remove, None)
+        n_removed = len(plan.outcome(names).removed)
+        zeros = np.zeros((n_removed, len(names)))
         return cls(
             classes_in=names,
-            removed=removed,
+            plan=plan,
             means=zeros,
             shares=zeros,
-            counts=(0,) * len(removed),
+            counts=(0,) * n_removed,
             method="mask",
             input=input,
         )
@@ -114,7 +121,8 @@ class OutputFilter:
     def __post_init__(self) -> None:
         classes = as_classes(self.classes_in)
         self._set("classes_in", classes)
-        self._set("removed", labels_to_remove(classes, self.removed, None))
+        self._set("plan", plan_for(classes, self.plan, None))
+        self._set("outcome", self.plan.outcome(classes))
         choice(self.method, METHODS, "method")
         choice(self.input, INPUT_KINDS, "input")
         given = self.temperature
@@ -122,6 +130,8 @@ class OutputFilter:
             raise UnlabelError(f"The temperature is {given!r}: give {COLDEST} to {HOTTEST}.")
         if self.method == "literal" and given != 1:
             raise UnlabelError("method='literal' does not give probabilities: use temperature=1.")
+        if self.method == "literal" and self.has_destinations:
+            raise UnlabelError("method='literal' only retires labels: use method='osr'.")
         try:
             self._set("counts", tuple(map(index, self.counts)))
         except TypeError as error:
@@ -152,7 +162,7 @@ class OutputFilter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickling runs `__post_init__` again, so that a copy's arrays are read-only too.
-        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        state = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
         return partial(type(self), **state), ()
 
     def __eq__(self, other: object) -> bool:
@@ -167,8 +177,8 @@ class OutputFilter:
 
     @property
     def _settings(self) -> tuple[object, ...]:
-        labels = repr((self.classes_in, self.removed))  # the labels 1, 1.0 and True differ
-        return labels, self.counts, self.method, self.input, self.temperature
+        labels = repr(self.classes_in)  # the labels 1, 1.0 and True differ
+        return labels, self.plan, self.counts, self.method, self.input, self.temperature
 
     def __repr__(self) -> str:
         n = len(self.classes_in)
@@ -211,29 +221,62 @@ class OutputFilter:
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The retained labels, in the order of the result's columns."""
-        return tuple(self.classes_in[column] for column in self.retained_columns)
+        """The labels of the result's columns."""
+        return self.outcome.classes
 
     @cached_property
+    def removed(self) -> tuple[Label, ...]:
+        """The retired labels, in the order in which they are removed."""
+        return tuple(self.classes_in[column] for column in self.removed_columns)
+
+    @property
+    def note(self) -> str:
+        """The note of the plan."""
+        return self.plan.note
+
+    @property
+    def has_destinations(self) -> bool:
+        """Whether labels are renamed, merged or split, beside those that are retired."""
+        return self.outcome.merge is not None or any(parts for _, parts in self.plan.parts)
+
+    @property
     def removed_columns(self) -> Columns:
         """The columns of the retired labels, in the order in which they are removed."""
-        return known_columns(self.removed, self.classes_in)
+        return self.outcome.removed
 
-    @cached_property
+    @property
     def retained_columns(self) -> Columns:
-        """The columns of the retained labels, in ascending order."""
-        return np.delete(np.arange(len(self.classes_in)), self.removed_columns)
+        """The columns of the labels that are not retired, in ascending order."""
+        return self.outcome.retained
 
     @cached_property
     def recipe(self) -> Recipe:
         """The steps of the method, ready to be executed by any backend."""
         steps = len(self.removed) if self.method == "osr" else 0
         return Recipe.of_steps(
-            self.removed_columns, self.retained_columns, self.means[:steps], self.shares[:steps]
+            self.removed_columns,
+            self.retained_columns,
+            self.means[:steps],
+            self.shares[:steps],
+            self.outcome.merge,
         )
 
+    def has_changed(self, before: Columns, after: Columns) -> npt.NDArray[np.bool_]:
+        """Tell which answers changed, given columns of the model's labels and of the result's.
+
+        An answer has changed if the new one is not the destination of the old one.
+        """
+        to = self.outcome.columns[before]
+        changed = to != after
+        merge = self.outcome.merge
+        if merge is not None and (to == SPLIT).any():
+            parts = self.retained_columns[merge.sources] * len(self.classes) + merge.targets
+            at = np.flatnonzero(to == SPLIT)
+            changed[at] = ~np.isin(before[at] * len(self.classes) + after[at], parts)
+        return np.asarray(changed)
+
     def apply(self, confidences: Any) -> Floats:
-        """Turn vectors over the model's labels into vectors over the retained labels.
+        """Turn vectors over the model's labels into vectors over the result's labels.
 
         Parameters
         ----------
@@ -245,7 +288,7 @@ class OutputFilter:
 
         Returns
         -------
-        array of shape (n_rows, n_labels - n_removed)
+        array of shape (n_rows, number of `classes`)
             Probabilities in the dtype of the input, computed in float64. A row's result
             does not depend on the rows beside it.
         """
@@ -293,12 +336,12 @@ class OutputFilter:
             out[:] = masses.removed_mass
         return mass
 
-    def destinations(self) -> Float64s:
+    def filtered_means(self) -> Float64s:
         """Return the filtered mean vector of each retired label, for ``method="osr"``.
 
         Returns
         -------
-        array of shape (n_removed, n_labels - n_removed)
+        array of shape (n_removed, number of `classes`)
         """
         # A mean passes the steps before its own unchanged: it holds none of their labels.
         means = filter_rows(self.recipe, self.means, "probabilities", temperature=self.temperature)
@@ -317,6 +360,8 @@ class OutputFilter:
         """Load a filter from a file, without ever running code from it."""
         state = filter_file.load(path)
         try:
+            if isinstance(state["plan"], dict):
+                state["plan"] = LabelPlan.of_pairs(**state["plan"])
             return cls(**state)
         except UnlabelError as error:
             raise filter_file.malformed(path, str(error).rstrip(".")) from error

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._labels import as_classes, known_columns, labels_to_remove
+from unlabel._labels import as_classes
 from unlabel._method.literal import fit_literal
 from unlabel._method.statistics import fit_chain
 from unlabel._method.temperature import fit_temperature
 from unlabel._typing import INPUT_KINDS, METHODS, Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
+from unlabel.plan import RETIRED, plan_for
 from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns
 
 
@@ -37,7 +38,9 @@ def fit_filter(
     if input == "logits":
         refuse_probabilities(rows)
     names = tuple(range(rows.shape[1])) if names is None else names
-    removed = labels_to_remove(names, remove, keep)
+    plan = plan_for(names, remove, keep)
+    columns = plan.outcome(names).removed.tolist()
+    removed = [names[column] for column in columns]
     if calibrate and method == "literal":
         raise UnlabelError(
             "calibrate needs probabilities, which method='literal' does not give: use method='osr'."
@@ -51,7 +54,6 @@ def fit_filter(
     truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
     # Sort once: a pass over all rows per label would be slow with many labels.
     order = np.argsort(truth, kind="stable")
-    columns = known_columns(removed, names).tolist()
     starts, stops = (np.searchsorted(truth[order], columns, side) for side in ("left", "right"))
     references = [rows[order[slice(*ends)]] for ends in zip(starts, stops, strict=True)]
     means, shares = np.zeros((2, len(removed), len(names)))
@@ -63,7 +65,7 @@ def fit_filter(
             means, shares = fit_literal(references, columns, len(names), input)
     fitted = OutputFilter(
         classes_in=names,
-        removed=removed,
+        plan=plan,
         means=means,
         shares=shares,
         counts=tuple(len(reference) for reference in references),
@@ -83,8 +85,11 @@ def _require_rows(references: Sequence[Floats], removed: Sequence[Label]) -> Non
 
 
 def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilter:
-    """Return the filter with the best temperature for the rows of retained labels."""
-    at = np.flatnonzero(np.isin(truth, fitted.retained_columns))
+    """Return the filter with the best temperature for the rows whose new label is known.
+
+    A true label of -1 is not known.
+    """
+    columns = np.where(truth < 0, RETIRED, fitted.outcome.columns[truth])
+    at = np.flatnonzero(columns >= 0)
     filtered = np.asarray(fitted.apply_checked(rows, at=at, dtype=np.float64), dtype=np.float64)
-    columns = np.searchsorted(fitted.retained_columns, truth[at])
-    return replace(fitted, temperature=fit_temperature(filtered, columns))
+    return replace(fitted, temperature=fit_temperature(filtered, columns[at]))

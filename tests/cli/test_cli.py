@@ -38,7 +38,7 @@ def test_inspect_tells_what_goes_where(reference, tmp_path):
     assert "2: 'owl', 'cat'" in text
     assert "2: 'dog', 'fox'" in text
     fitted = OutputFilter.load(out)
-    assert f"{fitted.destinations()[0].max():.1%}" in text
+    assert f"{fitted.filtered_means()[0].max():.1%}" in text
     assert str(fitted.counts[1]) in text
 
 

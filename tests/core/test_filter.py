@@ -31,22 +31,22 @@ def test_the_removed_mass_comes_with_the_filtered_rows(method, input):
     np.testing.assert_allclose(filtered.removed_mass, fitted.removed_mass(rows), rtol=1e-12)
 
 
-def test_destinations_have_the_temperature_of_results():
+def test_filtered_means_have_the_temperature_of_results():
     fitted = fit_filter([[0.5, 0.4, 0.1], [0.7, 0.2, 0.1]], [0, 0], remove=[0])
-    np.testing.assert_allclose(fitted.destinations(), [[0.75, 0.25]], rtol=1e-14)
-    ours = replace(fitted, temperature=2.0).destinations()
+    np.testing.assert_allclose(fitted.filtered_means(), [[0.75, 0.25]], rtol=1e-14)
+    ours = replace(fitted, temperature=2.0).filtered_means()
     roots = np.sqrt([[0.75, 0.25]])
     np.testing.assert_allclose(ours, roots / roots.sum(), rtol=1e-14)
 
 
 def made(**changes):
-    given = {"classes_in": (0, 1, 2), "removed": (0,), "counts": (1,)}
+    given = {"classes_in": (0, 1, 2), "plan": (0,), "counts": (1,)}
     return OutputFilter(**given | {"means": [[0.5, 0.3, 0.2]], "shares": [[0, 0.3, 0.2]]} | changes)
 
 
 def test_a_filter_keeps_labels_of_its_own(tmp_path):
     labels, removed = [np.int64(0), 1, 2], [np.int64(0)]
-    fitted = made(classes_in=labels, removed=removed, counts=[np.int64(7)])
+    fitted = made(classes_in=labels, plan=removed, counts=[np.int64(7)])
     labels.reverse()
     removed.clear()
     assert (fitted.classes_in, fitted.removed, fitted.counts) == ((0, 1, 2), (0,), (7,))
@@ -79,7 +79,7 @@ def of_three(cifar10):
 def test_no_step_can_be_dropped_changed_or_moved(of_three):
     kept = [0, 2]  # without its middle step a filter would still look like one
     dropped = {
-        "removed": (0, 7),
+        "plan": (0, 7),
         "means": of_three.means[kept],
         "shares": of_three.shares[kept],
         "counts": tuple(of_three.counts[step] for step in kept),
@@ -104,7 +104,7 @@ def test_a_temperature_is_a_number(of_three):
 def test_everything_but_the_steps_can_be_changed(of_three):
     warmer = replace(of_three, temperature=2.0, input="probabilities")
     names = tuple("abcdefghij")
-    renamed = replace(warmer, classes_in=names, removed=("a", "e", "h"))
+    renamed = replace(warmer, classes_in=names, plan=("a", "e", "h"))
     assert renamed.classes == ("b", "c", "d", "f", "g", "i", "j")
     rows = np.full((1, 10), 0.1)
     np.testing.assert_array_equal(renamed.apply(rows), warmer.apply(rows))
@@ -120,7 +120,7 @@ def test_filters_are_equal_when_all_that_they_hold_is(of_three, tmp_path):
     assert made() == made()
     assert made() != made(shares=[[0, 0.2, 0.3]])
     assert made() != made(classes_in=(0, 1, 2.0))
-    assert made(classes_in=(0, 1, 2)) != made(classes_in=(False, True, 2), removed=(False,))
+    assert made(classes_in=(0, 1, 2)) != made(classes_in=(False, True, 2), plan=(False,))
     assert made() != "a filter"
 
 

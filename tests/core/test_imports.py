@@ -14,6 +14,7 @@ LAYERS = [
     ("_labels",),
     ("validation",),
     ("_method", "_files"),
+    ("plan",),
     ("filter", "fitting"),
     ("metrics",),
     ("_tables", "evaluation"),

@@ -366,7 +366,7 @@ def test_the_transformer_says_the_same():
 def parts(**changes):
     return {
         "classes_in": ("a", "b", "c"),
-        "removed": ("a",),
+        "plan": ("a",),
         "means": [[0.5, 0.25, 0.25]],
         "shares": [[0.0, 0.3, 0.3]],
         "counts": (4,),
@@ -391,8 +391,8 @@ def parts(**changes):
         ({"means": [[0.5, np.nan, 0.5]]}, "mean of the retired label 'a'"),
         ({"means": [[5.0, 2.5, 2.5]]}, "mean of the retired label 'a'"),
         ({"method": "mask"}, "mean of the retired label 'a'"),
-        ({"removed": ("d",)}, "no label 'd'"),
-        ({"removed": ()}, "not one count"),
+        ({"plan": ("d",)}, "no label 'd'"),
+        ({"plan": ()}, "not one count"),
     ],
 )
 def test_statistics_that_no_rows_could_have_given_are_refused(changes, sentence):

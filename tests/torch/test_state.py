@@ -23,7 +23,7 @@ def with_labels(fitted, names):
     new = dict(zip(fitted.classes_in, names, strict=True))
     return OutputFilter(
         classes_in=names,
-        removed=[new[label] for label in fitted.removed],
+        plan=[new[label] for label in fitted.removed],
         means=fitted.means,
         shares=fitted.shares,
         counts=fitted.counts,

@@ -8,6 +8,12 @@ Protocol 1
     Tensors ``means`` and ``shares`` (float64, one row per retired label and one column per
     label) and ``counts`` (int64, one per retired label). Metadata ``unlabel``: an object with
     ``protocol``, ``classes``, ``removed``, ``method``, ``input`` and ``temperature``.
+
+Protocol 2
+    The same with ``plan`` in the place of ``removed``: an object with ``title``, ``note``,
+    ``unlisted``, the ``digest`` of the plan, and the changes in their order, as three lists of
+    equal length: ``from`` (columns), ``to`` (a label, or null for a retired one) and ``weight``
+    (null but for a split label, which has one entry per part).
 """
 
 from __future__ import annotations
@@ -23,19 +29,23 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from unlabel._files.atomic import cannot_read, require_file, whole_file
+from unlabel._labels import SHORT, known_columns
 from unlabel._printing import printable
 from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:
     from unlabel.filter import OutputFilter
 
-PROTOCOL = 1
+PROTOCOL = 2
 KEY = "unlabel"
 TENSORS = {"means": "F64", "shares": "F64", "counts": "I64"}
-FIELDS = {"protocol", "classes", "removed", "method", "input", "temperature"}
+FIELDS = {"protocol", "classes", "plan", "method", "input", "temperature"}
+FIELDS_OF_1 = FIELDS - {"plan"} | {"removed"}
+PLAN_TEXTS = ("title", "note", "unlisted", "digest")
+PLAN_LISTS = ("from", "to", "weight")
 # The header names the labels: 4 MiB hold over 50,000 long names and are parsed within a second.
 MAX_HEADER_BYTES = 4 << 20
-# A description needs three brackets; millions of them, all empty, would fill the memory.
+# A description needs six brackets; millions of them, all empty, would fill the memory.
 MAX_BRACKETS = 1000
 STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 
@@ -45,7 +55,7 @@ def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool)
     description = {
         "protocol": PROTOCOL,
         "classes": fitted.classes_in,
-        "removed": fitted.removed,
+        "plan": _describe_plan(fitted),
         "method": fitted.method,
         "input": fitted.input,
         "temperature": fitted.temperature,
@@ -61,6 +71,16 @@ def save(fitted: OutputFilter, path: str | os.PathLike[str], *, overwrite: bool)
         )
     with whole_file(path, overwrite=overwrite) as part:
         part.write_bytes(content)
+
+
+def _describe_plan(fitted: OutputFilter) -> dict[str, Any]:
+    plan, lists = fitted.plan, {name: list[Any]() for name in PLAN_LISTS}
+    for column, (_, parts) in zip(known_columns(plan, fitted.classes_in), plan.parts, strict=True):
+        for to, weight in parts or ((None, None),):
+            entry = (int(column), to, weight if len(parts) > 1 else None)
+            for name, value in zip(PLAN_LISTS, entry, strict=True):
+                lists[name].append(value)
+    return lists | {name: getattr(plan, name) for name in PLAN_TEXTS}
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -103,22 +123,51 @@ def _description(path: Path, text: str | None) -> dict[str, Any]:
             f"{path} has protocol {protocol}, and this version of unlabel reads up to {PROTOCOL}: "
             "upgrade unlabel to load it."
         )
-    if set(description) != FIELDS:
+    if set(description) != (FIELDS if protocol > 1 else FIELDS_OF_1):
         raise malformed(path, "its description does not have the fields of its protocol")
     if type(description["temperature"]) not in (int, float):
         raise malformed(path, "its temperature is not a number")
-    for name in ("classes", "removed"):
+    for name in {"classes", "removed"} & set(description):
         if not isinstance(description[name], list):
             raise malformed(path, f"its {name} are not a list")
         description[name] = tuple(description[name])
+    if protocol == 1:
+        description["plan"] = description.pop("removed")
+    else:
+        description["plan"] = _plan(path, description["plan"], description["classes"])
     return description
+
+
+def _plan(path: Path, plan: Any, classes: tuple[Any, ...]) -> dict[str, Any]:
+    """Read the plan of a description into the arguments of `LabelPlan.of_pairs` and a digest."""
+    if not isinstance(plan, dict) or set(plan) != {*PLAN_LISTS, *PLAN_TEXTS}:
+        raise malformed(path, "its plan does not have the fields of its protocol")
+    lists = [plan[name] for name in PLAN_LISTS]
+    if not all(isinstance(each, list) and len(each) == len(lists[0]) for each in lists):
+        raise malformed(path, "its plan is not three lists of the same length")
+    changes: dict[int, Any] = {}
+    for column, to, weight in zip(*lists, strict=True):
+        if type(column) is not int or not 0 <= column < len(classes):
+            raise malformed(path, f"its plan changes the column {column!r}")
+        if isinstance(to, list | dict):
+            raise malformed(path, f"its plan sends the column {column} to {SHORT.repr(to)}")
+        if weight is None and column not in changes:
+            changes[column] = to
+        elif weight is not None and isinstance(changes.setdefault(column, []), list):
+            changes[column].append((to, weight))
+        else:
+            raise malformed(path, f"its plan changes the column {column} twice")
+    pairs = [(classes[column], to) for column, to in changes.items()]
+    return {"pairs": pairs} | {name: plan[name] for name in PLAN_TEXTS}
 
 
 def _check_tensors(path: Path, content: Any, description: dict[str, Any]) -> None:
     """Compare types and shapes with the description before a tensor is read."""
     if set(content.keys()) != set(TENSORS):
         raise malformed(path, f"it holds the tensors {sorted(content.keys())}")
-    k, n = len(description["removed"]), len(description["classes"])
+    n = len(description["classes"])
+    # One row per retired label; which these are, the filter knows.
+    k, *_ = content.get_slice("counts").get_shape() or (0,)
     for name, dtype in TENSORS.items():
         tensor = content.get_slice(name)
         shape = [k] if name == "counts" else [k, n]

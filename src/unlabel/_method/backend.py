@@ -44,7 +44,7 @@ def filter_rows(
     `tolerance`. The result has the dtype of the rows, if no other is given.
     """
     n_rows = len(rows) if at is None else len(at)
-    out = np.empty((n_rows, len(recipe.retained)), dtype=dtype or rows.dtype)
+    out = np.empty((n_rows, recipe.n_results), dtype=dtype or rows.dtype)
     mass = np.empty(n_rows) if with_mass else None
     task = Task(recipe, input, temperature, tolerance)
     is_compiled = compiled.is_available()

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlabel._method.merge import Merge
 from unlabel._method.split import NOTHING, Masses
 from unlabel._typing import Columns, Float64s, InputKind
 
@@ -45,10 +46,16 @@ class Recipe:
     shares: Float64s  # (k, n): the share, divided by its sum
     numbers: Float64s  # (4, k): `step_numbers`
     retained: Columns  # (m,): the model's columns of the retained labels
+    merge: Merge | None = None  # what comes after the steps
 
     @classmethod
     def of_steps(
-        cls, removed: Columns, retained: Columns, means: Float64s, shares: Float64s
+        cls,
+        removed: Columns,
+        retained: Columns,
+        means: Float64s,
+        shares: Float64s,
+        merge: Merge | None = None,
     ) -> Recipe:
         """Prepare the steps that were fitted for some columns, in order."""
         order = np.concatenate([removed, retained])
@@ -59,12 +66,17 @@ class Recipe:
             pulls[step] *= pull
             pulls[step, : step + 1] = 0.0
         given /= numbers[3, :, None]
-        return cls(order, pulls, given, numbers, retained)
+        return cls(order, pulls, given, numbers, retained, merge)
 
     @property
     def removed(self) -> Columns:
         """The model's columns of the retired labels, in the order of their retirement."""
         return self.order[: len(self.order) - len(self.retained)]
+
+    @property
+    def n_results(self) -> int:
+        """The number of the result's labels."""
+        return len(self.retained if self.merge is None else self.merge.starts)
 
 
 class Task(NamedTuple):

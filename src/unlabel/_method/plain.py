@@ -38,7 +38,10 @@ def filter_rows(task: Task, rows: Floats, out: Floats, mass: Float64s | None) ->
             masses.retired[bad] = 0.0
             masses.retained[bad] = masses.scale[bad] = 1.0
             masses.kept[bad] = masses.retained.shape[1]
-        result[:] = at_temperature(redistribute(recipe, masses), temperature)
+        redistributed = redistribute(recipe, masses)
+        if recipe.merge is not None:
+            redistributed = recipe.merge.add_up(redistributed)
+        result[:] = at_temperature(redistributed, temperature)
         result[bad] = np.nan
         if mass is not None:
             mass[start : start + len(block)] = masses.removed_mass

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from unlabel._tables.formats import open_table
-from unlabel._tables.streaming import confidence_columns, read_confidences, retired_labels
+from unlabel._tables.plans import plan_of_texts
+from unlabel._tables.streaming import confidence_columns, read_confidences
 from unlabel._typing import Floats, InputKind, Label, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary, summarise
@@ -53,7 +54,8 @@ def evaluate_tables(
     rows, labels = read_confidences(
         table, columns, input=kind, label_column=label_column, progress=task(0)
     )
-    removed = fitted.removed if fitted is not None else retired_labels(columns.classes, remove)
+    plan = fitted.plan if fitted is not None else plan_of_texts(columns.classes, remove)
+    removed = [columns.classes[column] for column in plan.outcome(columns.classes).removed]
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
         """Read a retrained model's table; its true labels, if any, must be the base's."""
@@ -90,6 +92,6 @@ def evaluate_tables(
         trial = try_filter(fitted, rows, labels, retrained=models)
     else:
         trial = try_labels(
-            rows, labels, classes=columns.classes, remove=removed, retrained=models, input=kind
+            rows, labels, classes=columns.classes, remove=plan, retrained=models, input=kind
         )
     return summarise(trial, task(1 + len(retrained)))

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unlabel._labels import known_columns, label_array, labels_to_remove
+from unlabel._labels import known_columns, label_array
 from unlabel._tables.formats import Table, errors_naming, open_table
-from unlabel._tables.labels import positions_by_text, true_labels
+from unlabel._tables.labels import true_labels
 from unlabel._tables.layout import (
     ListColumn,
     TableColumns,
@@ -27,6 +27,7 @@ from unlabel._tables.layout import (
     require_columns,
     table_columns,
 )
+from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.writing import plain_labels, write_table
 from unlabel._typing import Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
@@ -56,7 +57,8 @@ def fit_table(
     needs_truth = calibrate or method != "mask"
     table = open_table(path)
     columns = confidence_columns(table, classes, list_column, label_column, needs_truth)
-    removed = retired_labels(columns.classes, remove, keep)
+    plan = plan_of_texts(columns.classes, remove, keep)
+    removed = [columns.classes[column] for column in plan.outcome(columns.classes).removed]
     rows, labels = read_confidences(
         table,
         columns,
@@ -69,26 +71,12 @@ def fit_table(
         rows,
         labels,
         classes=columns.classes,
-        remove=removed,
+        remove=plan,
         method=method,
         input=input,
         calibrate=calibrate,
     )
     return fitted, columns.guess
-
-
-def retired_labels(
-    classes: Sequence[Label], remove: Sequence[str] | None, keep: Sequence[str] | None = None
-) -> tuple[Label, ...]:
-    """Find the labels to retire, named by their texts as on the command line."""
-    positions = positions_by_text(classes)
-
-    def labels(texts: Sequence[str] | None) -> list[Label] | None:
-        if texts is None:
-            return None
-        return [classes[positions[text]] if text in positions else text for text in texts]
-
-    return labels_to_remove(classes, labels(remove), labels(keep))
 
 
 def confidence_columns(

@@ -41,7 +41,7 @@ def _destinations(fitted: OutputFilter) -> RenderableType:
     chart = Table(box=None, pad_edge=False)
     for heading in ("retired", "rows", "goes to", ""):
         chart.add_column(heading, justify="right" if heading == "rows" else "left")
-    rows = zip(fitted.removed, fitted.counts, fitted.destinations(), strict=True)
+    rows = zip(fitted.removed, fitted.counts, fitted.filtered_means(), strict=True)
     for label, count, mixture in islice(rows, MOST_LABELS):
         names = (repr(label), f"{count:,}")
         for column in np.argsort(-mixture, kind="stable")[:DESTINATIONS]:

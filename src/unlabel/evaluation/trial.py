@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._labels import as_classes, columns_of, known_columns, label_key, labels_to_remove
+from unlabel._labels import as_classes, columns_of, known_columns, label_key
 from unlabel._typing import Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import calibrated, fit_filter
+from unlabel.plan import plan_for
 from unlabel.validation import as_confidences, refuse_probabilities, true_columns
 
 NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
@@ -63,7 +64,7 @@ def try_labels(
     labels: Any,
     *,
     classes: Sequence[Label],
-    remove: Sequence[Label],
+    remove: Iterable[Any],
     retrained: Sequence[Any] = (),
     input: InputKind = "probabilities",
     seed: int = 0,
@@ -92,7 +93,8 @@ def try_labels(
     rows = as_confidences(base, input, names)
     columns = true_columns(labels, names, len(rows))
     truth = _as_array(labels)
-    removed = labels_to_remove(names, remove, None)
+    plan = plan_for(names, remove, None)
+    removed = tuple(names[column] for column in plan.outcome(names).removed)
     retained = without(names, removed)
     fitting, judged = _halves(columns, seed)
     candidates: dict[str, Candidate] = {}

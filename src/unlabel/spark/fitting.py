@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions, types
 
-from unlabel._labels import as_classes, labels_to_remove, no_such_label
+from unlabel._labels import as_classes, no_such_label
 from unlabel._method.statistics import ROUNDING, away_from, label_statistics
 from unlabel._tables.labels import MOST_SPELLINGS, is_missing, label_positions
 from unlabel._tables.layout import ListColumn, TableColumns, require_columns
 from unlabel._typing import INPUT_KINDS, METHODS, Float64s, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
+from unlabel.plan import LabelPlan, plan_for
 from unlabel.spark.batches import (
     TABLE,
     Batches,
@@ -91,7 +92,8 @@ def fit(
     if isinstance(source, ListColumn) and names is None:
         source = replace(source, classes=tuple(range(_array_length(df, source.name))))
     names = names or source.classes
-    removed = labels_to_remove(names, remove, keep)
+    plan = plan_for(names, remove, keep)
+    removed = tuple(names[column] for column in plan.outcome(names).removed)
     # mask needs no rows, and so runs nothing; the other methods begin with no label retired.
     start = OutputFilter.mask(names, removed if method == "mask" else (), input=input)
     fitted = replace(start, method=method)
@@ -208,7 +210,7 @@ def _with_label_removed(fitted: OutputFilter, label: Label, rows: DataFrame) -> 
     statistics[:, present] = mean, share
     return OutputFilter(
         classes_in=fitted.classes_in,
-        removed=(*fitted.removed, label),
+        plan=LabelPlan([*fitted.removed, label]),
         means=np.vstack([fitted.means, statistics[0]]),
         shares=np.vstack([fitted.shares, statistics[1]]),
         counts=(*fitted.counts, int(count)),

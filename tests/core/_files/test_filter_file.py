@@ -85,7 +85,7 @@ def test_a_file_holds_statistics_of_labels_and_no_row(tmp_path, fitted):
 def test_the_layout_of_arrays_in_memory_does_not_reach_the_file(tmp_path, fitted):
     arguments = {
         "classes_in": fitted.classes_in,
-        "removed": fitted.removed,
+        "plan": fitted.plan,
         "counts": fitted.counts,
     }
     for order in "CF":

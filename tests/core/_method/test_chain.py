@@ -221,7 +221,7 @@ def test_fact_4_no_digit_is_lost_over_several_labels(kind, rest):
     # The shares give the last label nothing, so its entry is the rest of the input's.
     fitted = OutputFilter(
         classes_in=(0, 1, 2, 3),
-        removed=(0, 1),
+        plan=(0, 1),
         means=[[0, 0, 1, 0], [0, 0.5, 0.25, 0.25]],
         shares=[[0, 0, 1, 0], [0, 0, 0.5, 0]],
         counts=(1, 1),
@@ -258,7 +258,7 @@ def test_fact_4_no_digit_is_lost_where_a_residual_is_next_to_all(own, rest, n_ot
     ]
     exact = plain.apply_exactly(plain.normalised_exactly(row), steps)
     fitted = OutputFilter(
-        classes_in=range(2 + n_others), removed=(0, 1), means=means, shares=shares, counts=(1, 1)
+        classes_in=range(2 + n_others), plan=(0, 1), means=means, shares=shares, counts=(1, 1)
     )
     ours = fitted.apply([row])[0]
     np.testing.assert_allclose(ours, np.array(exact, dtype=float), rtol=1e-13)

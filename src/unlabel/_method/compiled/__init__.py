@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._method.chain import Task
+from unlabel._method.chain import Recipe, Task
 from unlabel._typing import Float64s, Floats
 
 _loops: Any
@@ -26,11 +26,19 @@ def filter_rows(task: Task, rows: Floats, out: Floats, mass: Float64s | None) ->
     """Filter contiguous rows, as `unlabel._method.plain.filter_rows` does."""
     recipe, input, *options = task
     order = recipe.order.astype(np.int64, copy=False)
-    arrays = (order, recipe.pulls, recipe.shares, recipe.numbers, len(recipe.removed))
-    found: int = _loops.filter_rows(
-        rows, out, mass, *arrays, rows.itemsize, input == "logits", *options
-    )
+    arrays = (order, recipe.pulls, recipe.shares, recipe.numbers, *_merge(recipe))
+    numbers = (len(recipe.removed), rows.itemsize, input == "logits")
+    found: int = _loops.filter_rows(rows, out, mass, *arrays, *numbers, *options)
     return found
+
+
+def _merge(recipe: Recipe) -> tuple[Any, Any, Any]:
+    """Give the sources, starts and weights of a recipe's merge, or None for each."""
+    merge = recipe.merge
+    if merge is None:
+        return None, None, None
+    sources, starts = (x.astype(np.int64, copy=False) for x in (merge.sources, merge.starts))
+    return sources, starts, merge.weights
 
 
 def mean_and_direction(rows: Float64s, rounding: float) -> tuple[Float64s, Float64s]:

@@ -33,22 +33,23 @@ INLINE double scale_of(double below)
 #include "rows.h"
 
 static const char filter_rows_doc[] =
-    "filter_rows(rows, out, mass, order, pulls, shares, numbers, retired, item_size, logits,\n"
-    "temperature, tolerance)\n--\n\n"
+    "filter_rows(rows, out, mass, order, pulls, shares, numbers, sources, starts, weights, retired,\n"
+    "item_size, logits, temperature, tolerance)\n--\n\n"
     "Write the filtered rows, NaN for one that is not valid, and return the first such row or -1.";
 
 static PyObject *filter_rows(PyObject *self, PyObject *args)
 {
-    enum { ROWS, OUT, MASS, ORDER, PULLS, SHARES, STEPS, BUFFERS };
+    enum { ROWS, OUT, MASS, ORDER, PULLS, SHARES, STEPS, SOURCES, STARTS, WEIGHTS, BUFFERS };
     Py_buffer given[BUFFERS];
     Py_ssize_t item, n_rows, bad = -1;
     Recipe r;
     double *scratch = NULL;
     (void)self;
     memset(given, 0, sizeof given);
-    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*nnpdd", &given[ROWS], &given[OUT], &given[MASS],
-                          &given[ORDER], &given[PULLS], &given[SHARES], &given[STEPS], &r.retired,
-                          &item, &r.logits, &r.temperature, &r.tolerance))
+    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*z*z*z*nnpdd", &given[ROWS], &given[OUT],
+                          &given[MASS], &given[ORDER], &given[PULLS], &given[SHARES], &given[STEPS],
+                          &given[SOURCES], &given[STARTS], &given[WEIGHTS], &r.retired, &item,
+                          &r.logits, &r.temperature, &r.tolerance))
         return NULL;
     r.labels = given[ORDER].len / 8;
     r.steps = given[STEPS].len / (8 * 4);
@@ -59,10 +60,15 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     r.complement = r.diagonal + r.steps;
     r.quiet = r.complement + r.steps;
     r.weight = r.quiet + r.steps;
+    r.sources = given[SOURCES].buf;
+    r.starts = given[STARTS].buf;
+    r.weights = given[WEIGHTS].buf;
+    r.entries = given[SOURCES].len / 8;
+    r.results = r.sources == NULL ? r.labels - r.retired : given[STARTS].len / 8;
     n_rows = r.labels > 0 && (item == 4 || item == 8) ? given[ROWS].len / (r.labels * item) : -1;
     if (n_rows < 0 || r.retired < 0 || r.retired >= r.labels || (r.steps != 0 && r.steps != r.retired) ||
         given[ROWS].len != n_rows * r.labels * item ||
-        given[OUT].len != n_rows * (r.labels - r.retired) * item ||
+        given[OUT].len != n_rows * r.results * item || given[WEIGHTS].len != 8 * r.entries ||
         given[PULLS].len != 8 * r.steps * r.labels || given[SHARES].len != given[PULLS].len ||
         (given[MASS].buf != NULL && given[MASS].len != 8 * n_rows)) {
         PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
@@ -73,7 +79,17 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
             PyErr_SetString(PyExc_ValueError, "the order names a label that does not exist");
             goto done;
         }
-    scratch = PyMem_Malloc((size_t)(r.labels * 10) * sizeof(double));
+    for (Py_ssize_t e = 0; e < r.entries; e++)
+        if (r.sources[e] < 0 || r.sources[e] >= r.labels - r.retired) {
+            PyErr_SetString(PyExc_ValueError, "the merge names a label that does not exist");
+            goto done;
+        }
+    for (Py_ssize_t j = 0; j < r.results && r.sources != NULL; j++)
+        if (r.starts[j] < 0 || r.starts[j] >= end_of(&r, j) || end_of(&r, j) > r.entries) {
+            PyErr_SetString(PyExc_ValueError, "the merge has a result of no label");
+            goto done;
+        }
+    scratch = PyMem_Malloc((size_t)(r.labels * 10 + r.results * 3 + r.entries) * sizeof(double));
     if (scratch == NULL) {
         PyErr_NoMemory();
         goto done;
@@ -82,13 +98,17 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     void *out = given[OUT].buf, *mass = given[MASS].buf;
     const void *rows = given[ROWS].buf;
     Runs runs = {0, (Py_ssize_t *)(scratch + 3 * r.labels), (Py_ssize_t *)(scratch + 4 * r.labels)};
+    int64_t *columns = (int64_t *)(scratch + 10 * r.labels + 3 * r.results);
     find_runs(&r, &runs);
-    if (r.labels <= NARROW)
+    for (Py_ssize_t e = 0; e < r.entries; e++) columns[e] = r.order[r.retired + r.sources[e]];
+    if (r.labels <= NARROW && r.results <= NARROW)
         bad = item == 4 ? filter_narrow_float(&r, rows, n_rows, out, mass)
                         : filter_narrow_double(&r, rows, n_rows, out, mass);
     else
-        bad = item == 4 ? filter_wide_float(&r, rows, n_rows, out, mass, &runs, scratch)
-                        : filter_wide_double(&r, rows, n_rows, out, mass, &runs, scratch);
+        bad = item == 4 ? filter_wide_float(&r, rows, n_rows, out, mass, &runs, columns, scratch,
+                                            scratch + 10 * r.labels)
+                        : filter_wide_double(&r, rows, n_rows, out, mass, &runs, columns, scratch,
+                                             scratch + 10 * r.labels);
     Py_END_ALLOW_THREADS
 done:
     PyMem_Free(scratch);

@@ -140,9 +140,20 @@ INLINE void NAME(temper)(double *v, Py_ssize_t n, double temperature)
     for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
 }
 
+/* Add up the masses of the retained labels by result, given the place of each source. */
+#define MERGE(MASSES, PLACES)                                                              \
+    for (Py_ssize_t j = 0; j < r->results; j++) {                                          \
+        double sums[4] = {0};                                                              \
+        Py_ssize_t e = r->starts[j], end = end_of(r, j);                                   \
+        for (; e + 4 <= end; e += 4)                                                       \
+            for (int s = 0; s < 4; s++) sums[s] += MASSES[PLACES[e + s]] * r->weights[e + s]; \
+        for (; e < end; e++) sums[0] += MASSES[PLACES[e]] * r->weights[e];                 \
+        merged[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);                             \
+    }
+
 INLINE void NAME(write)(const Recipe *r, double *v, double total, REAL *out)
 {
-    Py_ssize_t n = r->labels - r->retired;
+    Py_ssize_t n = r->results;
     double inverse = 1.0 / total;
     (void)inverse;
     if (r->temperature != 1.0) {
@@ -176,9 +187,9 @@ INLINE void NAME(rescale)(const Recipe *r, const NAME(Row) *row, const Runs *run
 /* Filter rows one after another. Gives the first that is not valid, or -1. */
 CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py_ssize_t n_rows,
                                            REAL *out, double *mass, const Runs *runs,
-                                           double *v)
+                                           const int64_t *columns, double *v, double *merged)
 {
-    Py_ssize_t n = r->labels, first = r->retired, m = n - first, bad = -1;
+    Py_ssize_t n = r->labels, first = r->retired, m = r->results, bad = -1;
     REAL *keep = (REAL *)(v + n), *raised = keep + n;
     for (Py_ssize_t j = 0; j < n; j++) keep[r->order[j]] = j >= first;
     for (Py_ssize_t i = 0; i < n_rows; i++) {
@@ -188,10 +199,10 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
         if (r->logits) {
             NAME(raise)(&row, x, keep, n, raised);
             if (NEEDS_DOUBLE(row.scale)) {
-                double *wide = v + 5 * n, *finer = wide + n;
+                double *wide = v + 5 * n, *finer = merged + m;
                 for (Py_ssize_t j = 0; j < n; j++) wide[j] = x[j];
                 Py_ssize_t found = filter_wide_double(r, wide, 1, finer, mass ? mass + i : NULL, runs,
-                                                      finer + n);
+                                                      columns, wide + n, finer + m);
                 if (bad < 0 && found == 0) bad = i;
                 for (Py_ssize_t j = 0; j < m; j++) result[j] = (REAL)finer[j];
                 continue;
@@ -208,16 +219,23 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
             continue;
         }
         double total = NAME(follow)(r, &row, v);
-        if (total == 0.0 && kept > NOTHING && r->temperature == 1.0) {
+        int only_divided = total == 0.0 && kept > NOTHING;
+        if (only_divided && r->sources != NULL) {
+            MERGE(row.masses, columns)
+            NAME(write)(r, merged, row.kept, result);
+            continue;
+        }
+        if (only_divided && r->temperature == 1.0) {
             NAME(rescale)(r, &row, runs, result);
             continue;
         }
         if (total == 0.0) { /* where nothing is left, all labels have the same */
-            total = kept > NOTHING ? kept : (double)m;
+            total = kept > NOTHING ? kept : (double)(n - first);
             for (Py_ssize_t j = first; j < n; j++)
                 v[j] = kept > NOTHING ? row.masses[r->order[j]] * row.scale : 1.0;
         }
-        NAME(write)(r, v + first, total, result);
+        if (r->sources != NULL) MERGE((v + first), r->sources)
+        NAME(write)(r, r->sources == NULL ? v + first : merged, total, result);
     }
     return bad;
 }
@@ -257,7 +275,7 @@ INLINE void NAME(raise_lanes)(const Recipe *r, REAL x[][LANES], double scale[LAN
 CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, Py_ssize_t n_rows,
                                              REAL *out, double *mass)
 {
-    const int n = (int)r->labels, k = (int)r->steps, first = (int)r->retired, m = n - first;
+    const int n = (int)r->labels, k = (int)r->steps, first = (int)r->retired, m = (int)r->results;
     Py_ssize_t bad = -1;
     REAL x[NARROW][LANES];
     double v[NARROW][LANES], rest[NARROW + 1][LANES];
@@ -308,25 +326,34 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
             for (int j = k; j > t + 1; j--) EACH_LANE rest[j - 1][l] = rest[j][l] + v[j - 1][l];
         }
         /* Where nothing is left, all labels have the same. */
-        EACH_LANE gone[l] = rest[k][l] > NOTHING ? 0.0 : 1.0 / m;
+        EACH_LANE gone[l] = rest[k][l] > NOTHING ? 0.0 : 1.0 / (n - first);
         EACH_LANE kept[l] = (rest[k][l] > NOTHING ? rest[k][l] : 1.0) * valid[l];
         EACH_LANE scale[l] = 1.0 / kept[l];
         for (int j = first; j < n; j++)
             EACH_LANE v[j][l] = SCALED(v[j][l], kept[l], scale[l]) + gone[l];
+        double(*w)[LANES] = v + first;
+        if (r->sources != NULL) {
+            w = rest;
+            for (int j = 0; j < m; j++) {
+                EACH_LANE w[j][l] = 0.0;
+                for (Py_ssize_t e = r->starts[j]; e < end_of(r, j); e++)
+                    EACH_LANE w[j][l] += v[first + r->sources[e]][l] * r->weights[e];
+            }
+        }
         if (r->temperature != 1.0) {
             double sharpness = 1.0 / r->temperature;
             EACH_LANE kept[l] = scale[l] = 0.0;
-            for (int j = first; j < n; j++) EACH_LANE kept[l] = v[j][l] > kept[l] ? v[j][l] : kept[l];
-            for (int j = first; j < n; j++) {
-                EACH_LANE v[j][l] = power(v[j][l] / kept[l], sharpness);
-                EACH_LANE scale[l] += v[j][l];
+            for (int j = 0; j < m; j++) EACH_LANE kept[l] = w[j][l] > kept[l] ? w[j][l] : kept[l];
+            for (int j = 0; j < m; j++) {
+                EACH_LANE w[j][l] = power(w[j][l] / kept[l], sharpness);
+                EACH_LANE scale[l] += w[j][l];
             }
-            for (int j = first; j < n; j++) EACH_LANE v[j][l] = v[j][l] / scale[l] * valid[l];
+            for (int j = 0; j < m; j++) EACH_LANE w[j][l] = w[j][l] / scale[l] * valid[l];
         }
         for (int l = 0; l < size; l++) {
             REAL *result = out + (start + l) * m;
             if (bad < 0 && !(valid[l] == 1.0)) bad = start + l;
-            for (int j = 0; j < m; j++) result[j] = (REAL)v[first + j][l];
+            for (int j = 0; j < m; j++) result[j] = (REAL)w[j][l];
         }
         if (r->logits)
             for (int l = 0; l < size; l++)
