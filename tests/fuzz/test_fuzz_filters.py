@@ -1,6 +1,9 @@
 """Filter files that were edited: loaded, they apply and save."""
 
+import copy
+import hashlib
 import json
+from contextlib import suppress
 
 import numpy as np
 from hypothesis import given, settings
@@ -22,9 +25,21 @@ DESCRIPTION = {
     "input": "probabilities",
     "temperature": 1.0,
 }
+PLAN = {
+    "title": "v2",
+    "note": "",
+    "unlisted": "keep",
+    "digest": "",
+    "from": [1, 0, 2, 2, 3],
+    "to": [None, None, "owl", "elk", "elk"],
+    "weight": [None, None, 0.25, 0.75, None],
+}
+OF_2 = {name: value for name, value in DESCRIPTION.items() if name != "removed"} | {"protocol": 2}
 DESCRIPTIONS = st.sampled_from(
     [
         DESCRIPTION,
+        OF_2 | {"plan": PLAN},
+        OF_2 | {"plan": PLAN | {"unlisted": "error"}, "method": "mask"},
         DESCRIPTION | {"classes": [0, 1.5, "2", True], "removed": [1.5, 0], "input": "logits"},
         DESCRIPTION | {"method": "mask", "temperature": 1.5},
         DESCRIPTION | {"method": "literal"},
@@ -34,14 +49,28 @@ DESCRIPTIONS = st.sampled_from(
 
 
 def file_of(description, means=MEANS, shares=SHARES):
-    steps = len(description["removed"]) if description["method"] != "mask" else 2
+    steps = len(description.get("removed", [1, 2])) if description["method"] != "mask" else 2
     is_mask = description["method"] == "mask"
     tensors = {
         "means": (means * (not is_mask))[:steps],
         "shares": (shares * (not is_mask))[:steps],
         "counts": np.array([5, 6])[:steps],
     }
-    return tensors, json.dumps(description)
+    return tensors, json.dumps(with_digest(copy.deepcopy(description)))
+
+
+def with_digest(description):
+    """Give an edited plan the digest that belongs to it, if it has any, so that it may load."""
+    with suppress(Exception):
+        plan, names = description["plan"], [*map(str, description["classes"])]
+        changes = {}
+        for column, to, weight in zip(plan["from"], plan["to"], plan["weight"], strict=True):
+            parts = changes.setdefault(column, [])
+            parts += [] if to is None else [[str(to), 1.0 if weight is None else float(weight)]]
+        content = [plan["unlisted"], [[names[column], parts] for column, parts in changes.items()]]
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        plan["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    return description
 
 
 @st.composite
@@ -49,7 +78,7 @@ def edited_files(draw):
     tensors, text = file_of(draw(DESCRIPTIONS))
     where = draw(st.sampled_from(["description", "numbers", "header", "bytes"]))
     if where == "description":
-        text = json.dumps(draw(edited_json(json.loads(text)) | ANY_JSON))
+        text = json.dumps(with_digest(draw(edited_json(json.loads(text)) | ANY_JSON)))
     if where == "numbers":
         tensor = tensors[draw(st.sampled_from(["means", "shares"]))]
         if tensor.size:

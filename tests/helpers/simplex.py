@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from plain_plan import changes_of
 from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel.fitting import fit_filter
 
@@ -35,12 +36,15 @@ def cases(draw):
     kind = draw(st.sampled_from(["probabilities", "logits"]))
     dtype = draw(st.sampled_from(DTYPES))
     row = probabilities(n) if kind == "probabilities" else logits(n)
+    changes = dict.fromkeys(removed)
+    if draw(st.booleans()):
+        changes = draw(changes_of(range(n), removed=removed))
     labels = [label for label in removed for _ in range(draw(st.integers(1, 3)))] or [0]
     reference = draw(st.lists(row, min_size=len(labels), max_size=len(labels)))
     fitted = fit_filter(
         np.array(reference, dtype=dtype),
         labels,
-        remove=removed,
+        remove=changes,
         method=draw(st.sampled_from(["osr", "mask"])),
         input=kind,
     )

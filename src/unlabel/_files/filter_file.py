@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from unlabel._files.atomic import cannot_read, require_file, whole_file
-from unlabel._labels import SHORT, known_columns
+from unlabel._labels import SHORT, known_columns, listing
 from unlabel._printing import printable
 from unlabel.errors import UnlabelError
 
@@ -142,6 +142,8 @@ def _plan(path: Path, plan: Any, classes: tuple[Any, ...]) -> dict[str, Any]:
     """Read the plan of a description into the arguments of `LabelPlan.of_pairs` and a digest."""
     if not isinstance(plan, dict) or set(plan) != {*PLAN_LISTS, *PLAN_TEXTS}:
         raise malformed(path, "its plan does not have the fields of its protocol")
+    if not all(isinstance(plan[name], str) for name in PLAN_TEXTS):
+        raise malformed(path, f"its plan's {listing(PLAN_TEXTS)} are not texts")
     lists = [plan[name] for name in PLAN_LISTS]
     if not all(isinstance(each, list) and len(each) == len(lists[0]) for each in lists):
         raise malformed(path, "its plan is not three lists of the same length")
@@ -165,14 +167,20 @@ def _check_tensors(path: Path, content: Any, description: dict[str, Any]) -> Non
     """Compare types and shapes with the description before a tensor is read."""
     if set(content.keys()) != set(TENSORS):
         raise malformed(path, f"it holds the tensors {sorted(content.keys())}")
-    n = len(description["classes"])
-    # One row per retired label; which these are, the filter knows.
-    k, *_ = content.get_slice("counts").get_shape() or (0,)
+    k, n = _retired_count(description), len(description["classes"])
     for name, dtype in TENSORS.items():
         tensor = content.get_slice(name)
         shape = [k] if name == "counts" else [k, n]
         if tensor.get_dtype() != dtype or tensor.get_shape() != shape:
             raise malformed(path, f"its tensor {name} is {tensor.get_dtype()} {tensor.get_shape()}")
+
+
+def _retired_count(description: dict[str, Any]) -> int:
+    plan, n_labels = description["plan"], len(description["classes"])
+    if isinstance(plan, tuple):
+        return len(plan)
+    listed = sum(destination is None for _, destination in plan["pairs"])
+    return listed + (n_labels - len(plan["pairs"]) if plan["unlisted"] == "retire" else 0)
 
 
 def malformed(path: str | os.PathLike[str], why: str) -> UnlabelError:

@@ -39,8 +39,9 @@ class Merge:
         return np.repeat(np.arange(len(self.starts)), sizes)
 
     def add_up(self, rows: Float64s) -> Float64s:
-        """Add up the columns of rows over the retained labels."""
+        """Add up the columns of rows of probabilities of the retained labels."""
         taken = rows.take(self.sources, axis=1)
         if (self.weights != 1).any():
             taken *= self.weights
-        return np.add.reduceat(taken, self.starts, axis=1)
+        sums = np.add.reduceat(taken, self.starts, axis=1)
+        return np.asarray(sums / sums.sum(axis=1, keepdims=True))  # 1 + eps is not a probability

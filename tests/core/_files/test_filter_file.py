@@ -69,8 +69,9 @@ def test_a_file_is_safetensors_with_one_key_of_canonical_json(tmp_path, fitted):
         assert sorted(content.keys()) == ["counts", "means", "shares"]
     assert list(metadata) == ["unlabel"]
     assert metadata["unlabel"] == (
-        '{"classes":[0,1,2,3],"input":"probabilities","method":"osr","protocol":1,'
-        '"removed":[2,0],"temperature":1.0}'
+        '{"classes":[0,1,2,3],"input":"probabilities","method":"osr","plan":{'
+        '"digest":"348a7575c90c73b2d1b3d280474210b78d266fabe5770021957e395bf0c1d392","from":[2,0],"note":"","title":"","to":[null,null],"unlisted":"keep",'
+        '"weight":[null,null]},"protocol":2,"temperature":1.0}'
     )
 
 
@@ -104,6 +105,10 @@ def test_files_of_every_protocol_keep_loading(tmp_path, protocol):
     loaded = OutputFilter.load(GOLDEN / f"protocol-{protocol}.safetensors")
     assert loaded.classes_in == tuple(expected["classes"])
     assert loaded.removed == tuple(expected["removed"])
+    changes = expected.get("changes", [[label, None] for label in expected["removed"]])
+    assert [[label, loaded.plan[label]] for label in loaded.plan] == changes
+    assert loaded.plan.title == expected.get("title", "")
+    assert loaded.note == expected.get("note", "")
     assert loaded.temperature == expected["temperature"]
     np.testing.assert_allclose(
         loaded.apply(expected["rows"]), expected["expected"], rtol=1e-12, atol=1e-15
@@ -116,13 +121,17 @@ def test_the_current_protocol_is_still_written_as_it_was(tmp_path):
     assert (tmp_path / "again").read_bytes() == golden.read_bytes()
 
 
-def test_the_golden_results_are_those_of_the_plain_implementation():
-    golden = json.loads((GOLDEN / "protocol-1.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_the_golden_results_are_those_of_the_plain_implementation(protocol):
+    golden = json.loads((GOLDEN / f"protocol-{protocol}.json").read_text(encoding="utf-8"))
     reference, classes = np.array(golden["reference"]), golden["classes"]
     truth = [classes.index(label) for label in golden["true_labels"]]
     removed = [classes.index(label) for label in golden["removed"]]
     references = [reference[np.array(truth) == column] for column in removed]
     rows = plain.apply(golden["rows"], plain.fit(references, removed, len(classes)))
+    if protocol == 2:  # 0 "cat" keeps its name, 1 is split, 2 and 3 are merged
+        first, second, third, fourth = rows.T
+        rows = np.column_stack([first + 0.25 * second, 0.75 * second, third + fourth])
     rows = rows ** (1 / golden["temperature"])
     expected = rows / rows.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(golden["expected"], expected, rtol=1e-12, atol=1e-15)

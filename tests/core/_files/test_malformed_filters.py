@@ -34,6 +34,14 @@ DESCRIPTION = {
     "input": "probabilities",
     "temperature": 1.0,
 }
+PLAN = {
+    "title": "",
+    "note": "",
+    "unlisted": "keep",
+    "from": [1, 0, 2, 2],
+    "to": [None, None, "owl", "elk"],
+    "weight": [None, None, 0.25, 0.75],
+}
 TENSORS = {
     "means": np.array([[0.1, 0.7, 0.1, 0.1], [0.8, 0.0, 0.1, 0.1]]),
     "shares": np.array([[0.2, 0.0, 0.2, 0.2], [0.0, 0.0, 0.3, 0.2]]),
@@ -46,6 +54,12 @@ def described(text=None, **fields):
     description = {k: v for k, v in {**DESCRIPTION, **fields}.items() if v is not DROPPED}
     text = json.dumps(description) if text is None else text
     return to_bytes(TENSORS, metadata={"unlabel": text})
+
+
+def planned(**fields):
+    """Make a file of protocol 2 whose plan has fields changed or dropped, with its digest."""
+    plan = {k: v for k, v in {**PLAN, **fields}.items() if v is not DROPPED}
+    return described(json.dumps(OF_2 | {"plan": {"digest": DIGEST} | plan}))
 
 
 def holding(**tensors):
@@ -101,6 +115,9 @@ def npy(array):
 
 DROPPED = object()
 GOOD = described()
+OF_2 = {k: v for k, v in DESCRIPTION.items() if k != "removed"} | {"protocol": 2}
+# Of ["keep",[["dog",[]],["cat",[]],["fox",[["owl",0.25],["elk",0.75]]]]]
+DIGEST = "0baff41776c8552383c0f61917cbbe17cc96384953e3c7b14dd10a5a0a6d8e33"
 HEADER_END = 8 + struct.unpack("<Q", GOOD[:8])[0]
 PICKLE = pickle.dumps(Payload())
 
@@ -140,7 +157,8 @@ CORPUS = {
     "description-of-deep-objects": described('{"a":' * MEGABYTE),
     "description-of-a-long-number": described(f'{{"protocol": {"9" * MEGABYTE}}}'),
     "protocol-missing": described(protocol=DROPPED),
-    "protocol-newer": described(protocol=2),
+    "protocol-newer": described(protocol=3),
+    "protocol-2-with-the-fields-of-1": described(protocol=2),
     "protocol-much-newer": described('{"protocol": 99, "something": {"new": [1, 2]}}'),
     "protocol-zero": described(protocol=0),
     "protocol-negative": described(protocol=-1),
@@ -177,6 +195,39 @@ CORPUS = {
     "removed-all": to_bytes(
         {"means": np.eye(1), "shares": np.eye(1), "counts": np.ones(1, dtype=np.int64)},
         metadata={"unlabel": json.dumps({**DESCRIPTION, "classes": [0], "removed": [0]})},
+    ),
+    **{f"plan-{plan}": described(json.dumps({**OF_2, "plan": plan})) for plan in (0, [], {}, None)},
+    **{f"plan-without-{name}": planned(**{name: DROPPED}) for name in PLAN},
+    "plan-without-a-digest": planned(digest=None),
+    "plan-with-more": planned(more=[]),
+    "plan-of-lists-of-other-lengths": planned(weight=[None, None, 0.25]),
+    "plan-from-a-text": planned(**{"from": "1022"}),
+    "plan-from-a-label": planned(**{"from": ["dog", 0, 2, 2]}),
+    "plan-from-a-column-that-is-not-there": planned(**{"from": [1, 0, 4, 4]}),
+    "plan-from-a-negative-column": planned(**{"from": [1, 0, -1, -1]}),
+    "plan-from-a-column-twice": planned(**{"from": [1, 0, 2, 0]}),
+    "plan-of-a-split-without-weights": planned(weight=[None, None, None, None]),
+    "plan-of-a-split-with-one-weight": planned(weight=[None, None, 1.0, None]),
+    "plan-of-weights-that-sum-to-2": planned(weight=[None, None, 1.0, 1.0]),
+    "plan-of-a-negative-weight": planned(weight=[None, None, -0.25, 1.25]),
+    "plan-of-a-weight-that-is-true": planned(weight=[None, None, True, 0.5]),
+    "plan-of-a-split-into-one-label": planned(to=[None, None, "elk", "elk"]),
+    "plan-to-a-list": planned(to=[None, None, ["owl"], "elk"]),
+    "plan-to-a-retired-label": planned(to=[None, None, "dog", "elk"]),
+    "plan-to-a-retired-part": planned(to=[None, None, None, "elk"]),
+    "plan-that-retires-one-label-less": planned(to=[None, "elk", "owl", "elk"]),
+    "plan-that-retires-the-others": planned(unlisted="retire"),
+    "plan-of-another-digest": planned(digest="0" * 64),
+    "plan-of-a-digest-that-is-a-number": planned(digest=0),
+    "plan-title-a-number": planned(title=7),
+    "plan-unlisted-unknown": planned(unlisted="drop"),
+    "plan-to-labels-that-all-hash-alike": planned(
+        **{
+            "from": [1, 0, *[2] * 60_000],
+            "to": [None, None, *(k * (2**61 - 1) for k in range(60_000))],
+            "weight": [None, None, *[1 / 60_000] * 60_000],
+        },
+        digest="0" * 64,
     ),
     "means-missing": holding(means=DROPPED),
     "means-float32": holding(means=TENSORS["means"].astype(np.float32)),
@@ -316,6 +367,14 @@ def test_the_good_file_beside_them_loads(tmp_path):
     assert loaded.classes == ("fox", "owl")
 
 
+def test_the_good_plan_beside_them_loads(tmp_path):
+    (tmp_path / "filter").write_bytes(planned())
+    loaded = OutputFilter.load(tmp_path / "filter")
+    assert loaded.classes == ("owl", "elk")
+    assert loaded.removed == ("dog", "cat")
+    assert loaded.plan["fox"] == {"owl": 0.25, "elk": 0.75}
+
+
 def test_no_malformed_file_runs_code(outcome, tmp_path, monkeypatch):
     assert MARKER not in outcome["after"]
     monkeypatch.chdir(tmp_path)
@@ -332,7 +391,12 @@ def test_no_malformed_file_leaves_a_file_behind(outcome):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("protocol-newer", "has protocol 2, and this version of unlabel reads up to 1: upgrade"),
+        ("protocol-newer", "has protocol 3, and this version of unlabel reads up to 2: upgrade"),
+        ("plan-from-a-column-twice", "its plan changes the column 0 twice"),
+        ("plan-of-weights-that-sum-to-2", "The weights of 'fox' sum to 2: make them sum to 1"),
+        ("plan-to-a-retired-label", "The plan sends 'fox' to 'dog', which it retires"),
+        ("plan-of-another-digest", f"the digest of its plan is {DIGEST}, not 0000"),
+        ("plan-to-labels-that-all-hash-alike", "the digest of its plan is"),
         ("protocol-much-newer", "has protocol 99, and this version of unlabel"),
         ("no-metadata", "without unlabel's description"),
         ("classes-twice", "The label 'dog' appears twice in classes"),

@@ -140,15 +140,18 @@ INLINE void NAME(temper)(double *v, Py_ssize_t n, double temperature)
     for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
 }
 
-/* Add up the masses of the retained labels by result, given the place of each source. */
-#define MERGE(MASSES, PLACES)                                                              \
-    for (Py_ssize_t j = 0; j < r->results; j++) {                                          \
-        double sums[4] = {0};                                                              \
-        Py_ssize_t e = r->starts[j], end = end_of(r, j);                                   \
-        for (; e + 4 <= end; e += 4)                                                       \
-            for (int s = 0; s < 4; s++) sums[s] += MASSES[PLACES[e + s]] * r->weights[e + s]; \
-        for (; e < end; e++) sums[0] += MASSES[PLACES[e]] * r->weights[e];                 \
-        merged[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);                             \
+/* Add up the masses of the retained labels by result, given the place of each source, and all of
+ * them: the sum of other sums could be less than one of these, by rounding. */
+#define MERGE(masses, places, total)                                                        \
+    total = 0.0;                                                                            \
+    for (Py_ssize_t j = 0; j < r->results; j++) {                                           \
+        double sums[4] = {0};                                                               \
+        Py_ssize_t e = r->starts[j], end = end_of(r, j);                                    \
+        for (; e + 4 <= end; e += 4)                                                        \
+            for (int s = 0; s < 4; s++) sums[s] += masses[places[e + s]] * r->weights[e + s]; \
+        for (; e < end; e++) sums[0] += masses[places[e]] * r->weights[e];                  \
+        merged[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);                              \
+        total += merged[j];                                                                 \
     }
 
 INLINE void NAME(write)(const Recipe *r, double *v, double total, REAL *out)
@@ -221,8 +224,8 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
         double total = NAME(follow)(r, &row, v);
         int only_divided = total == 0.0 && kept > NOTHING;
         if (only_divided && r->sources != NULL) {
-            MERGE(row.masses, columns)
-            NAME(write)(r, merged, row.kept, result);
+            MERGE(row.masses, columns, total)
+            NAME(write)(r, merged, total, result);
             continue;
         }
         if (only_divided && r->temperature == 1.0) {
@@ -234,7 +237,10 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
             for (Py_ssize_t j = first; j < n; j++)
                 v[j] = kept > NOTHING ? row.masses[r->order[j]] * row.scale : 1.0;
         }
-        if (r->sources != NULL) MERGE((v + first), r->sources)
+        if (r->sources != NULL) {
+            double *retained = v + first;
+            MERGE(retained, r->sources, total)
+        }
         NAME(write)(r, r->sources == NULL ? v + first : merged, total, result);
     }
     return bad;
@@ -334,11 +340,14 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
         double(*w)[LANES] = v + first;
         if (r->sources != NULL) {
             w = rest;
+            EACH_LANE kept[l] = 0.0;
             for (int j = 0; j < m; j++) {
                 EACH_LANE w[j][l] = 0.0;
                 for (Py_ssize_t e = r->starts[j]; e < end_of(r, j); e++)
                     EACH_LANE w[j][l] += v[first + r->sources[e]][l] * r->weights[e];
+                EACH_LANE kept[l] += w[j][l];
             }
+            for (int j = 0; j < m; j++) EACH_LANE w[j][l] /= kept[l];
         }
         if (r->temperature != 1.0) {
             double sharpness = 1.0 / r->temperature;
