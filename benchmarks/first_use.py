@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from speed import timed
+from timing import timed
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.torch import FilterModule

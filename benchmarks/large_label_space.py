@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from speed import plain_line, timed
+from speed import plain_line
+from timing import timed
 from unlabel.fitting import fit_filter
 from workload import confidences
 

@@ -15,7 +15,6 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -29,6 +28,8 @@ from scipy.special import softmax
 
 import literal_procedure
 from growth import draw, measure_growth, reference_rows
+from merges import BAR, measure_merges
+from timing import in_numpy, timed
 from unlabel import OutputFilter
 from unlabel._labels import known_columns
 from unlabel._method import compiled
@@ -37,7 +38,6 @@ from unlabel.fitting import fit_filter
 from workload import logits
 
 Rows = npt.NDArray[np.float32]
-Times = dict[str, list[float]]
 
 # Rows, labels and retired labels.
 SIZES = (
@@ -55,7 +55,6 @@ BARS = {
     "logits": (1.2, 7, 0.4, 0.5, 1.5, 0.4),
     "NumPy alone": (14, 100, 2, 8, 28, 12),
 }
-LONG_ENOUGH = 3.0  # seconds that one comparison takes at least, if 20 times the repeats do not
 LITERAL_ROWS = 2_000  # the literal procedure gets fewer, and is compared on those
 ERROR_BARS = [("float32", 1e-6), ("float64", 1e-12)]
 FIT_BARS = [(1000, 1, 500, 500.0), (100, 60, 100, 100.0)]
@@ -65,36 +64,6 @@ FITS = ((10, 1, 100), (10, 7, 100), (100, 1, 100), (100, 60, 100), (1000, 1, 500
 def plain_line(rows: Rows, keep: npt.NDArray[np.intp]) -> Rows:
     p: Rows = rows[:, keep]
     return np.asarray(p / p.sum(1, keepdims=True))
-
-
-def timed(contenders: dict[str, Callable[[], object]], repeats: int) -> Times:
-    """Time every repeat, the contenders taking turns; more of them where they are short."""
-    times: Times = {name: [] for name in contenders}
-    begun = time.perf_counter()
-    for turn in range(20 * repeats):
-        if turn >= repeats and time.perf_counter() - begun > LONG_ENOUGH:
-            break
-        for name, work in contenders.items():
-            start = time.perf_counter()
-            work()
-            times[name].append(time.perf_counter() - start)
-    return times
-
-
-@contextmanager
-def numpy_alone() -> Iterator[None]:
-    """Do without the compiled loops, as where there was no compiler."""
-    is_available = compiled.is_available
-    compiled.is_available = lambda: False
-    try:
-        yield
-    finally:
-        compiled.is_available = is_available
-
-
-def in_numpy(fitted: OutputFilter, rows: Rows) -> None:
-    with numpy_alone():
-        fitted.apply(rows)
 
 
 def paths(
@@ -260,6 +229,14 @@ def bars(
         yield verdict(f"apply, {kind}", f"errors under {limit:g}", error, 0 < error < limit)
 
 
+def merge_bar(merges: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    (_, n, merged, into), limit = BAR
+    size = {"labels": n, "merged": merged, "into": into}
+    found = next(row["merge"] for row in merges if size.items() <= row.items())
+    work = f"merge of {merged} labels into {into}"
+    return verdict(work, f"at most {limit:g} of the product", found, found <= limit)
+
+
 def verdict(work: str, bar: str, found: float, met: bool) -> dict[str, Any]:
     return {"work": work, "bar": bar, "found": found, "met": met}
 
@@ -289,11 +266,13 @@ def on_cpu(quick: bool) -> dict[str, Any]:
         print(json.dumps(result["apply"][-1]), flush=True)
     result["fit"] = [measure_fit(rng, *size, repeats) for size in FITS]
     result["real"] = list(measure_real(repeats, 200_000 // part))
+    result["merge"] = list(measure_merges(rng, repeats, part))
     result["growth"] = measure_growth(rng, 3 if quick else 7, 10 if quick else 1)
-    result["bars"] = list(bars(result["apply"], result["fit"]))
+    result["bars"] = [*bars(result["apply"], result["fit"]), merge_bar(result["merge"])]
     result["seconds"] = round(time.perf_counter() - begun)
     show("apply: our time over the plain line's", result["apply"])
     show("apply to the outputs of a real network", result["real"])
+    show("merge: our time over the product with a dense matrix", result["merge"])
     show("fit: our time over the paper's procedure", result["fit"])
     print("\ngrowth: exponent between the two largest sizes")
     for series in result["growth"]:

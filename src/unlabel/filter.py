@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._files import filter_file
-from unlabel._labels import as_classes, known_columns, listing
+from unlabel._labels import as_classes, known_columns, label_key, listing
 from unlabel._method.backend import Filtered, filter_rows
 from unlabel._method.chain import Recipe
 from unlabel._method.literal import apply_literal, as_probabilities
 from unlabel._method.split import row_blocks, split
+from unlabel._method.statistics import check_statistics
 from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel._typing import (
     INPUT_KINDS,
@@ -142,7 +143,7 @@ class OutputFilter:
             statistics = np.array(getattr(self, name), dtype=np.float64, order="C")
             statistics.flags.writeable = False
             self._set(name, statistics)
-        self._check_statistics()
+        check_statistics(self.method, self.means, self.shares, self.removed_columns, classes)
         steps = (self.removed_columns, self.means, self.shares)
         if self._fitted is not None:
             fitted_classes, *fitted_steps = self._fitted
@@ -187,33 +188,6 @@ class OutputFilter:
             f"method={self.method!r}, input={self.input!r}, temperature={self.temperature:.4g}>"
         )
 
-    def _check_statistics(self) -> None:
-        """Refuse statistics that no reference rows could have given."""
-        steps = np.arange(len(self.removed))[:, None]
-        removed_in = np.full(len(self.classes_in), len(self.removed))
-        removed_in[self.removed_columns] = steps[:, 0]
-        for name, statistics, may_be_nonzero in (
-            ("mean", self.means, removed_in >= steps),
-            ("share", self.shares, removed_in > steps),
-        ):
-            shape = may_be_nonzero.shape
-            if statistics.shape != shape:
-                raise UnlabelError(f"The {name}s have the shape {statistics.shape}, not {shape}.")
-            valid = np.isfinite(statistics) & (may_be_nonzero | (statistics == 0))
-            if self.method == "osr":
-                sums = statistics.sum(axis=1, keepdims=True)
-                least = 1 - 1e-6 if name == "mean" else 0.0
-                valid &= (statistics >= 0) & (sums > least) & (sums < 1 + 1e-6)
-            elif self.method == "mask":
-                valid &= statistics == 0
-            else:  # the literal algorithm diverges, but its squares must stay finite
-                valid &= np.abs(statistics) < 1e150
-            if not valid.all():
-                label = self.removed[int(np.argmin(valid.all(axis=1)))]
-                raise UnlabelError(
-                    f"method={self.method!r} cannot give the {name} of the retired label {label!r}."
-                )
-
     def taking(self, input: InputKind | None) -> OutputFilter:
         """Return the filter for rows of a declared kind, by default the kind it was fitted on."""
         # The statistics of labels are the same for probabilities and for logits.
@@ -238,6 +212,11 @@ class OutputFilter:
     def has_destinations(self) -> bool:
         """Whether labels are renamed, merged or split, beside those that are retired."""
         return self.outcome.merge is not None or any(parts for _, parts in self.plan.parts)
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether any label is split."""
+        return bool((self.outcome.columns == SPLIT).any())
 
     @property
     def removed_columns(self) -> Columns:
@@ -346,6 +325,69 @@ class OutputFilter:
         # A mean passes the steps before its own unchanged: it holds none of their labels.
         means = filter_rows(self.recipe, self.means, "probabilities", temperature=self.temperature)
         return np.asarray(means.rows, dtype=np.float64)
+
+    def then(self, second: OutputFilter) -> OutputFilter:
+        """Return one filter that does what this one and then a second one do.
+
+        Only filters that can be joined exactly are. This one must not be calibrated, and then
+        either the second only merges, renames and splits; or both are masks without splits; or
+        both only retire labels by OSR. Rows of which nothing is left are the exception: masks that
+        merge may share those out differently.
+
+        Parameters
+        ----------
+        second : OutputFilter
+            A filter for the labels that this one gives, which takes probabilities.
+
+        Examples
+        --------
+        >>> first = OutputFilter.mask(["cat", "dog", "fox", "wolf"], ["cat"])
+        >>> both = first.then(OutputFilter.mask(first.classes, {"fox": "dog"}))
+        >>> both.classes
+        ('dog', 'wolf')
+        >>> both.apply([[.2, .4, .2, .2]])
+        array([[0.75, 0.25]])
+        """
+        require_filter(second)
+        if [*map(label_key, second.classes_in)] != [*map(label_key, self.classes)]:
+            raise UnlabelError(
+                f"The second filter is for the labels {listing(second.classes_in)}, and the first "
+                f"gives {listing(self.classes)}: fit the second on the first's results."
+            )
+        if second.input != "probabilities":
+            raise UnlabelError(
+                "The second filter takes logits: use second.taking('probabilities')."
+            )
+        both = (self, second)
+        # Without retired labels all methods are the same.
+        methods = {each.method for each in both if each.removed}
+        are_masks = methods == {"mask"} and not any(each.has_splits for each in both)
+        only_retire = methods == {"osr"} and not any(each.has_destinations for each in both)
+        if self.temperature != 1 or (second.removed and not are_masks and not only_retire):
+            why = (
+                "the first is calibrated" if self.temperature != 1 else "the second retires labels"
+            )
+            raise UnlabelError(
+                f"The filters cannot be joined exactly, as {why}: fit one filter for both changes."
+            )
+        from unlabel.plan import compose
+
+        plan = compose(self.plan, second.plan, self.classes_in)
+        joined = replace(self, plan=plan) if not second.removed else self
+        if second.removed and are_masks:
+            joined = OutputFilter.mask(self.classes_in, plan, input=self.input)
+        elif second.removed:
+            more = np.zeros((2, len(second.removed), len(self.classes_in)))
+            more[:, :, self.retained_columns] = second.means, second.shares
+            joined = OutputFilter(
+                classes_in=self.classes_in,
+                plan=plan,
+                means=np.vstack([self.means, more[0]]),
+                shares=np.vstack([self.shares, more[1]]),
+                counts=(*self.counts, *second.counts),
+                input=self.input,
+            )
+        return replace(joined, temperature=second.temperature)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the filter to a safetensors file, the same bytes every time.

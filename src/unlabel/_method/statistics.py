@@ -10,7 +10,8 @@ from unlabel._method import compiled
 from unlabel._method.backend import filter_rows
 from unlabel._method.chain import Recipe, step_numbers
 from unlabel._method.split import NOTHING
-from unlabel._typing import Float64s, Floats, InputKind
+from unlabel._typing import Columns, Float64s, Floats, InputKind, Label, Method
+from unlabel.errors import UnlabelError
 
 # A reference row this close to a multiple of the mean differs from it by rounding alone.
 ROUNDING = 256 * float(np.finfo(np.float64).eps)
@@ -89,3 +90,33 @@ def away_from(mean: Float64s, rows: Float64s) -> Float64s:
     away: Float64s = np.abs(rows - part[:, None] * mean)
     away[:, 0] = np.abs(rows[:, 0] * squares - label * along) / square
     return away
+
+
+def check_statistics(
+    method: Method, means: Float64s, shares: Float64s, removed: Columns, classes: Sequence[Label]
+) -> None:
+    """Refuse statistics of the removed columns that no reference rows could have given."""
+    steps = np.arange(len(removed))[:, None]
+    removed_in = np.full(len(classes), len(removed))
+    removed_in[removed] = steps[:, 0]
+    for name, statistics, may_be_nonzero in (
+        ("mean", means, removed_in >= steps),
+        ("share", shares, removed_in > steps),
+    ):
+        shape = may_be_nonzero.shape
+        if statistics.shape != shape:
+            raise UnlabelError(f"The {name}s have the shape {statistics.shape}, not {shape}.")
+        valid = np.isfinite(statistics) & (may_be_nonzero | (statistics == 0))
+        if method == "osr":
+            sums = statistics.sum(axis=1, keepdims=True)
+            least = 1 - 1e-6 if name == "mean" else 0.0
+            valid &= (statistics >= 0) & (sums > least) & (sums < 1 + 1e-6)
+        elif method == "mask":
+            valid &= statistics == 0
+        else:  # the literal algorithm diverges, but its squares must stay finite
+            valid &= np.abs(statistics) < 1e150
+        if not valid.all():
+            label = classes[removed[int(np.argmin(valid.all(axis=1)))]]
+            raise UnlabelError(
+                f"method={method!r} cannot give the {name} of the retired label {label!r}."
+            )

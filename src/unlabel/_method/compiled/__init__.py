@@ -37,7 +37,8 @@ def _merge(recipe: Recipe) -> tuple[Any, Any, Any]:
     merge = recipe.merge
     if merge is None:
         return None, None, None
-    sources, starts = (x.astype(np.int64, copy=False) for x in (merge.sources, merge.starts))
+    ends = np.append(merge.starts, len(merge.sources))
+    sources, starts = (x.astype(np.int64, copy=False) for x in (merge.sources, ends))
     return sources, starts, merge.weights
 
 

@@ -64,7 +64,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     r.starts = given[STARTS].buf;
     r.weights = given[WEIGHTS].buf;
     r.entries = given[SOURCES].len / 8;
-    r.results = r.sources == NULL ? r.labels - r.retired : given[STARTS].len / 8;
+    r.results = r.sources == NULL ? r.labels - r.retired : given[STARTS].len / 8 - 1;
     n_rows = r.labels > 0 && (item == 4 || item == 8) ? given[ROWS].len / (r.labels * item) : -1;
     if (n_rows < 0 || r.retired < 0 || r.retired >= r.labels || (r.steps != 0 && r.steps != r.retired) ||
         given[ROWS].len != n_rows * r.labels * item ||
@@ -85,7 +85,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
             goto done;
         }
     for (Py_ssize_t j = 0; j < r.results && r.sources != NULL; j++)
-        if (r.starts[j] < 0 || r.starts[j] >= end_of(&r, j) || end_of(&r, j) > r.entries) {
+        if (r.starts[j] < 0 || r.starts[j] >= r.starts[j + 1] || r.starts[j + 1] > r.entries) {
             PyErr_SetString(PyExc_ValueError, "the merge has a result of no label");
             goto done;
         }

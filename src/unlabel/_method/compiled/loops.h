@@ -36,18 +36,12 @@ typedef struct {
     const double *pulls, *shares;                         /* one row per step */
     const double *diagonal, *complement, *quiet, *weight; /* one number per step */
     /* `unlabel._method.merge.Merge`, if there is one: the sources of each result, one after another. */
-    Py_ssize_t results;
-    const int64_t *sources, *starts;
+    Py_ssize_t results, entries;
+    const int64_t *sources, *starts; /* with the end of the last one */
     const double *weights;
-    Py_ssize_t entries;
     int logits;
     double temperature, tolerance;
 } Recipe;
-
-INLINE Py_ssize_t end_of(const Recipe *r, Py_ssize_t result)
-{
-    return result + 1 < r->results ? r->starts[result + 1] : r->entries;
-}
 
 /* The retained labels as runs of neighbouring columns. */
 typedef struct {

@@ -140,19 +140,26 @@ INLINE void NAME(temper)(double *v, Py_ssize_t n, double temperature)
     for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
 }
 
-/* Add up the masses of the retained labels by result, given the place of each source, and all of
- * them: the sum of other sums could be less than one of these, by rounding. */
-#define MERGE(masses, places, total)                                                        \
-    total = 0.0;                                                                            \
-    for (Py_ssize_t j = 0; j < r->results; j++) {                                           \
-        double sums[4] = {0};                                                               \
-        Py_ssize_t e = r->starts[j], end = end_of(r, j);                                    \
-        for (; e + 4 <= end; e += 4)                                                        \
-            for (int s = 0; s < 4; s++) sums[s] += masses[places[e + s]] * r->weights[e + s]; \
-        for (; e < end; e++) sums[0] += masses[places[e]] * r->weights[e];                  \
-        merged[j] = (sums[0] + sums[1]) + (sums[2] + sums[3]);                              \
-        total += merged[j];                                                                 \
+/* Add up masses by result, given the place of each source, and give the sum of the results: another
+ * sum of the same masses could be less than one of these, by rounding. */
+INLINE double NAME(merge)(const Recipe *r, const int64_t *places, const REAL *masses, double *sums)
+{
+    for (Py_ssize_t j = 0; j < r->results; j++) {
+        Py_ssize_t e = r->starts[j], end = r->starts[j + 1];
+        double sum = masses[places[e]] * r->weights[e];
+        if (++e + 8 <= end) {
+            double more[8] = {0};
+            for (; e + 8 <= end; e += 8)
+                for (int s = 0; s < 8; s++) more[s] += masses[places[e + s]] * r->weights[e + s];
+            for (int width = 4; width > 0; width /= 2)
+                for (int s = 0; s < width; s++) more[s] += more[s + width];
+            sum += more[0];
+        }
+        for (; e < end; e++) sum += masses[places[e]] * r->weights[e];
+        sums[j] = sum;
     }
+    return NAME(sum)(sums, r->results);
+}
 
 INLINE void NAME(write)(const Recipe *r, double *v, double total, REAL *out)
 {
@@ -224,7 +231,7 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
         double total = NAME(follow)(r, &row, v);
         int only_divided = total == 0.0 && kept > NOTHING;
         if (only_divided && r->sources != NULL) {
-            MERGE(row.masses, columns, total)
+            total = NAME(merge)(r, columns, row.masses, merged);
             NAME(write)(r, merged, total, result);
             continue;
         }
@@ -237,10 +244,7 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
             for (Py_ssize_t j = first; j < n; j++)
                 v[j] = kept > NOTHING ? row.masses[r->order[j]] * row.scale : 1.0;
         }
-        if (r->sources != NULL) {
-            double *retained = v + first;
-            MERGE(retained, r->sources, total)
-        }
+        if (r->sources != NULL) total = merge_double(r, r->sources, v + first, merged);
         NAME(write)(r, r->sources == NULL ? v + first : merged, total, result);
     }
     return bad;
@@ -343,11 +347,12 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
             EACH_LANE kept[l] = 0.0;
             for (int j = 0; j < m; j++) {
                 EACH_LANE w[j][l] = 0.0;
-                for (Py_ssize_t e = r->starts[j]; e < end_of(r, j); e++)
+                for (Py_ssize_t e = r->starts[j]; e < r->starts[j + 1]; e++)
                     EACH_LANE w[j][l] += v[first + r->sources[e]][l] * r->weights[e];
                 EACH_LANE kept[l] += w[j][l];
             }
-            for (int j = 0; j < m; j++) EACH_LANE w[j][l] /= kept[l];
+            EACH_LANE scale[l] = 1.0 / kept[l];
+            for (int j = 0; j < m; j++) EACH_LANE w[j][l] = SCALED(w[j][l], kept[l], scale[l]);
         }
         if (r->temperature != 1.0) {
             double sharpness = 1.0 / r->temperature;
