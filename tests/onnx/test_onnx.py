@@ -577,7 +577,7 @@ WRONG = {
     "labels that do not exclude each other": (
         "net (float[N,3] x) => (float[N,3] p) { s = Sigmoid(x) p = Identity(s) }",
         {},
-        "'p' comes from a Sigmoid: only labels that exclude each other can be retired",
+        "'p' comes from a Sigmoid: only labels that exclude each other can be changed",
     ),
     "no node": ("net (float[N,3] x) => (float[N,3] x) {}", {}, "'x' is not computed by any node"),
 }

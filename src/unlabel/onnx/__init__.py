@@ -12,10 +12,8 @@ import os
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unlabel.errors import UnlabelError, needs_extra
 
@@ -35,6 +33,7 @@ from unlabel.filter import OutputFilter, require_filter
 from unlabel.onnx.edit import declare_width, drop_unused, rename, with_labels
 from unlabel.onnx.graph import GraphReader, Head, all_names
 from unlabel.onnx.kind import input_kind
+from unlabel.onnx.labels import check_labels, result_labels
 from unlabel.onnx.nodes import Nodes, add_filter
 
 OLDEST_OPSET = 9  # the first one with Where
@@ -66,10 +65,11 @@ def graft(
     Returns
     -------
     onnx.ModelProto
-        The model with the same outputs, without the retired labels: the confidences are
-        probabilities of the retained labels, and the top label is the most probable of them.
-        Other outputs stay as they are, but integers and texts that are computed from the
-        confidences in another way are refused. External data is loaded.
+        The model with the same outputs and other labels: the confidences are probabilities of
+        the filter's `classes`, and the top label is the most probable of them. Labels that the
+        model has keep its names for them; new ones must be of the same type. Other outputs stay
+        as they are, but integers and texts that are computed from the confidences in another
+        way are refused. External data is loaded.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def _graft(model: ModelProto, fitted: OutputFilter, output: str | None, what: st
         )
     if any(entry.key == KEY for entry in model.metadata_props):
         raise UnlabelError(
-            f"{what} has a filter already: retire all labels of the original with one filter."
+            f"{what} has a filter already: change all labels of the original with one filter."
         )
     reader = GraphReader(model.graph, infer_shapes(light).graph)
     head = reader.find_head(len(fitted.classes_in), output)
@@ -178,11 +178,11 @@ def _insert(
     graph: GraphProto, reader: GraphReader, head: Head, fitted: OutputFilter, opset: int
 ) -> list[str]:
     """Insert the filter's nodes, and return the names of the outputs that changed."""
-    n_labels, retained = len(fitted.classes_in), fitted.retained_columns
+    n_labels = len(fitted.classes_in)
     labels = list(reader.label_outputs(head, n_labels))
     for names in (head.names, *(label.names for label in labels)):
         if names is not None:
-            _check_labels(names, fitted)
+            check_labels(names, fitted)
     prefix, taken = "unlabel/", all_names(graph)
     while any(name.startswith(prefix) for name in taken):
         prefix = prefix.replace("/", "_/")
@@ -195,20 +195,22 @@ def _insert(
     if head.zipmap is None:
         confidences = f"{prefix}before/{head.output}"
         rename(graph, head.output, confidences)
-        declare_width(graph, head.output, len(retained), before=confidences)
+        declare_width(graph, head.output, len(fitted.classes), before=confidences)
     if head.width is None:  # fails if the model gives another number of labels
         confidences = nodes.add("Reshape", confidences, np.array([0, n_labels]))
     filtered = add_filter(nodes, fitted, confidences)
     name = head.output if head.zipmap is None else ""
     result = nodes.add("Cast", filtered, to=head.dtype, result=name)
     if head.names is not None:
-        nodes.all.append(with_labels(head.zipmap, result, head.names[retained]))
+        kind = TensorProto.STRING if head.names.dtype == object else TensorProto.INT64
+        names = result_labels(fitted, head.names, kind, head.output)
+        nodes.all.append(with_labels(head.zipmap, result, names))
     for label in labels:
-        names = np.arange(n_labels) if label.names is None else label.names
         # As doubles, since ArgMax does not take every type of float.
         exact = nodes.add("Cast", result, to=TensorProto.DOUBLE)
         best = nodes.add("ArgMax", exact, axis=1, keepdims=int(label.is_column))
-        nodes.add("Gather", label.converted(names[retained]), best, axis=0, result=label.output)
+        names = result_labels(fitted, label.names, label.dtype, label.output)
+        nodes.add("Gather", names, best, axis=0, result=label.output)
     at = len(graph.node) if head.zipmap is None else list(graph.node).index(head.zipmap)
     after = graph.node[at + 1 :]
     del graph.node[at:]
@@ -216,25 +218,11 @@ def _insert(
     return [head.output, *(label.output for label in labels)]
 
 
-def _check_labels(names: npt.NDArray[Any], fitted: OutputFilter) -> None:
-    """Require the filter's labels; those of a filter fitted on a table may be texts of numbers."""
-    if len(names) != len(fitted.classes_in):
-        raise UnlabelError(
-            f"The model has {len(names)} labels and the filter {len(fitted.classes_in)}: give "
-            "the filter of this model."
-        )
-    for number, (label, name) in enumerate(zip(fitted.classes_in, names.tolist(), strict=True)):
-        if label != name and str(label) != str(name):
-            raise UnlabelError(
-                f"Label {number} is {name!r} in the model and {label!r} in the filter: give the "
-                "filter of this model, with the labels in the same order."
-            )
-
-
 def _describe(model: ModelProto, fitted: OutputFilter, changed: list[str]) -> None:
     """Record the filter in the model's metadata."""
     names = ("classes", "input", "method", "removed", "temperature")
     facts = {name: getattr(fitted, name) for name in names}
+    facts["plan"] = {name: getattr(fitted.plan, name) for name in ("digest", "note", "title")}
     facts |= {"outputs": changed, "protocol": PROTOCOL, "version": version("unlabel")}
     model.metadata_props.add(key=KEY, value=json.dumps(facts, ensure_ascii=False, sort_keys=True))
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 from onnx.external_data_helper import uses_external_data
-from onnx.helper import tensor_dtype_to_np_dtype
 
 from unlabel.errors import UnlabelError
 
@@ -27,6 +26,11 @@ PASSING = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 CLASSIFIERS = {"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"}
 # Operators whose results mix the columns of their input.
 MIXING = {"Conv", "Einsum", "Gemm", "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+
+DROP_OUTPUT = (
+    "drop the output from the model first, by deleting it from graph.output or with "
+    "onnx.utils.extract_model"
+)
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,6 @@ class LabelOutput:
     is_column: bool  # of the shape (rows, 1), not (rows,)
     names: Names  # None if it gives the label's column
     sources: list[NodeProto]  # the nodes that find the label, last one first
-
-    def converted(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Give labels in the type of the output."""
-        if self.dtype == TensorProto.STRING:
-            return labels.astype(str).astype(object)
-        return labels.astype(tensor_dtype_to_np_dtype(self.dtype))
 
 
 class GraphReader:
@@ -113,8 +111,7 @@ class GraphReader:
             if dtype in LABELS and info.name in dependent:
                 raise UnlabelError(
                     f"The output {info.name!r} is computed from the confidences, but not as their "
-                    "ArgMax, and might name retired labels: drop it from the model first, by "
-                    "deleting it from graph.output or with onnx.utils.extract_model."
+                    f"ArgMax, and might name retired labels: {DROP_OUTPUT}."
                 )
 
     def _goes_over_labels(self, scores: str, axis: int, n_labels: int) -> bool:

@@ -19,7 +19,7 @@ DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 GIVING = {"LogSoftmax": "logits", "Sigmoid": "not exclusive", "Softmax": "probabilities"}
 CONSTANT = "a constant"
 NEITHER = {
-    "not exclusive": "comes from a Sigmoid: only labels that exclude each other can be retired.",
+    "not exclusive": "comes from a Sigmoid: only labels that exclude each other can be changed.",
     "other axis": "comes from a Softmax that does not go over the labels: correct its axis.",
     "shifted": "holds probabilities plus or times a constant: give the probabilities themselves.",
 }

@@ -9,6 +9,8 @@ drops a Mul or Div by a single constant that is 1 in float32: it gets matrices a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,15 @@ import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from unlabel._method.chain import Recipe
+from unlabel._method.merge import Merge
 from unlabel._method.split import LARGEST_LEAD, NOTHING
-from unlabel._typing import InputKind
+from unlabel._typing import Float64s, InputKind
 from unlabel.filter import OutputFilter
 
 Operand = str | float | npt.NDArray[Any]  # a tensor's name, or a constant
+# Results that are added up by one matrix: with more of them it is mostly zeros, with fewer there
+# are more nodes to run.
+BLOCK = 16
 
 
 class Nodes:
@@ -72,9 +78,15 @@ class Nodes:
 
 
 def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
-    """Add the nodes that turn confidences into probabilities of the retained labels."""
-    masses = _masses(nodes, fitted.recipe, confidences, fitted.input)
-    result = _redistribute(nodes, fitted.recipe, masses)
+    """Add the nodes that turn confidences into probabilities of the result's labels."""
+    recipe, weights = _by_destination(fitted.recipe)
+    masses = _masses(nodes, recipe, confidences, fitted.input)
+    if (weights != 1).any():
+        retired = np.ones(len(recipe.pulls))
+        masses = nodes.add("Mul", masses, np.concatenate([retired, weights]))
+    result = _redistribute(nodes, recipe, masses, weights / weights.sum())
+    if recipe.merge is not None:
+        result = _add_up(nodes, recipe.merge, result)
     if fitted.temperature == 1:
         return result
     # What counts as nothing stays nothing at any temperature.
@@ -82,6 +94,24 @@ def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
     logs = nodes.add("Log", nodes.add("Where", counts, result, 0.0))
     temperatures = np.full(len(fitted.classes), fitted.temperature)
     return nodes.add("Softmax", nodes.add("Div", logs, temperatures), axis=1)
+
+
+def _by_destination(recipe: Recipe) -> tuple[Recipe, Float64s]:
+    """Put the retained labels in the order of their destinations, split ones once per part.
+
+    The second result is the part of its label that each of them is. A step only takes sums over
+    the labels that it leaves, multiplies them all by one number and adds its share. So it makes
+    no difference that they are split before it, and columns to add up then lie side by side
+    without another Gather, which takes as long as all the rest of a mask.
+    """
+    merge, k = recipe.merge, len(recipe.removed)
+    if merge is None:
+        return recipe, np.ones(len(recipe.retained))
+    at = np.concatenate([np.arange(k), k + merge.sources])
+    shares = recipe.shares[:, at]
+    shares[:, k:] *= merge.weights
+    changed = {"order": recipe.order[at], "pulls": recipe.pulls[:, at], "shares": shares}
+    return replace(recipe, **changed, retained=recipe.retained[merge.sources]), merge.weights
 
 
 def _masses(nodes: Nodes, recipe: Recipe, confidences: str, input: InputKind) -> str:
@@ -105,12 +135,12 @@ def _masses(nodes: Nodes, recipe: Recipe, confidences: str, input: InputKind) ->
     return nodes.add("Exp", nodes.add("Concat", *parts, axis=1))
 
 
-def _redistribute(nodes: Nodes, recipe: Recipe, rows: str) -> str:
+def _redistribute(nodes: Nodes, recipe: Recipe, rows: str, uniform: Float64s) -> str:
     """Give the vectors over the retained labels, as `unlabel._method.chain` does."""
     if not len(recipe.pulls):
         total = nodes.over_columns("ReduceSum", rows)
         counts, divided = nodes.add("Greater", total, NOTHING), nodes.add("Div", rows, total)
-        return nodes.add("Where", counts, divided, 1 / len(recipe.retained))
+        return nodes.add("Where", counts, divided, uniform)
     for step in range(len(recipe.pulls)):
         diagonal, complement, _, weight = recipe.numbers[:, step, None, None]
         pull, share = recipe.pulls[step, step + 1 :, None], recipe.shares[None, step, step + 1 :]
@@ -129,3 +159,23 @@ def _redistribute(nodes: Nodes, recipe: Recipe, rows: str) -> str:
         own, given = nodes.add("Where", counts, own, 0.0), nodes.add("Where", counts, given, 1.0)
         rows = nodes.add("Gemm", given, share, nodes.add("Mul", others, own))
     return rows
+
+
+def _add_up(nodes: Nodes, merge: Merge, rows: str) -> str:
+    """Add up columns that lie side by side, as `unlabel._method.merge` does."""
+    sizes = np.diff(merge.starts, append=len(merge.sources))
+    blocks = [sizes[start : start + BLOCK] for start in range(0, len(sizes), BLOCK)]
+    pieces: list[npt.NDArray[Any]] = []
+    for is_merged, several in groupby(blocks, _is_merged):
+        same = [*several]
+        pieces += same if is_merged else [np.concatenate(same)]
+    widths = [int(piece.sum()) for piece in pieces]
+    parts = nodes.split(rows, widths) if len(widths) > 1 else [rows]
+    for i, piece in enumerate(pieces):
+        if _is_merged(piece):
+            parts[i] = nodes.add("MatMul", parts[i], np.eye(len(piece)).repeat(piece, axis=0))
+    return nodes.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+
+
+def _is_merged(sizes: npt.NDArray[Any]) -> bool:
+    return bool((sizes > 1).any())
