@@ -96,7 +96,7 @@ class LabelPlan(Mapping[Label, Destination]):
                 raise UnlabelError(f"The {name} of the plan is {text!r}: give a text.")
         self.title, self.note, self.unlisted = title, note, unlisted
         # The first cell of a table that may lack a header, and the sentence to refuse it with.
-        self.header: tuple[str, str] | None = None
+        self._header: tuple[str, str] | None = None
         if isinstance(changes, Mapping):
             self._fill(changes.items())
         else:
@@ -112,7 +112,7 @@ class LabelPlan(Mapping[Label, Destination]):
     ) -> LabelPlan:
         """Make a plan of labels and destinations; a split's may be pairs of labels and weights."""
         plan = cls({}, **texts)
-        plan.header = header
+        plan._header = header
         plan._fill(pairs)
         if digest not in (None, plan.digest):
             raise UnlabelError(f"the digest of its plan is {plan.digest}, not {digest}")
@@ -199,7 +199,7 @@ class LabelPlan(Mapping[Label, Destination]):
     def _with(self, parts: Iterable[tuple[Label, Any]], **texts: str) -> LabelPlan:
         same = {"title": self.title, "note": self.note, "unlisted": self.unlisted}
         pairs = ((label, [*to] or None) for label, to in parts)
-        return LabelPlan.of_pairs(pairs, header=self.header, **same | texts)
+        return LabelPlan.of_pairs(pairs, header=self._header, **same | texts)
 
     def outcome(self, classes: Sequence[Label]) -> Outcome:
         """Work out what becomes of a model's labels, or say why the plan does not fit them."""

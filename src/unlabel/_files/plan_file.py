@@ -50,9 +50,7 @@ def read(
         if ending in DELIMITERS:
             return read_pairs(text, path, from_column, to_column)
         if from_column is not None or to_column is not None:
-            raise UnlabelError(
-                "--from and --to name columns of .csv and .tsv files: leave them out."
-            )
+            raise UnlabelError("It has no columns that could be named: leave out --from and --to.")
         if ending == ".txt":
             return {"pairs": [(label, None) for label in _listed(text)]}
         return _arguments(*(_toml(text) if ending == ".toml" else _json(text)))

@@ -56,14 +56,14 @@ def _columns(
         return 0, 1, None
     names = (FROM if from_column is None else from_column, TO if to_column is None else to_column)
     if names[0] == names[1]:
-        raise UnlabelError(f"--from and --to both name the column {names[0]!r}: name two.")
+        raise UnlabelError(f"Old and new labels would both be in column {names[0]!r}: name two.")
     for name in (*names, WEIGHT):
         if header.count(name) > 1:
             raise UnlabelError(f"It has several columns {name!r}: rename all but one.")
         if name in names and name not in header:
             raise UnlabelError(
                 f"It has no column {name!r} among {listing(header)}: name the columns of old and "
-                "new labels from and to, or give their names with --from and --to."
+                "new labels from and to, or give their names (--from, --to)."
             )
     has_weights = WEIGHT in header and WEIGHT not in names
     weight = header.index(WEIGHT) if has_weights else None
@@ -80,8 +80,8 @@ def _add(
     """Add a row to the changes."""
     if len(row) != cells:
         raise UnlabelError(
-            f"{line} has {len(row)} cells and the header {cells}: correct it, with quotes around "
-            "labels that hold separators."
+            f"{line} does not have as many cells as the header ({len(row)}, not {cells}): correct "
+            "it, with quotes around labels that hold separators."
         )
     label, to = row[columns[0]], row[columns[1]]
     weight = None if columns[2] is None else _weight(row[columns[2]], line)

@@ -13,8 +13,8 @@ LEAST_LETTERS = 4
 MOST_LETTERS = 64
 # So many labels of a model may share a variant; without a limit, all pairs could be compared.
 MOST_SHARING = 8
-# A comparison of two texts takes some 50 microseconds.
-MOST_COMPARISONS = 50_000
+# A comparison of two texts takes up to 100 microseconds.
+MOST_COMPARISONS = 20_000
 
 
 class Lookalikes:

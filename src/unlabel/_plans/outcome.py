@@ -88,8 +88,8 @@ def problems(
     plan: LabelPlan, classes: tuple[Label, ...], changes: dict[int, Parts]
 ) -> Iterator[str]:
     """Say why a plan cannot be fitted to a model, in one sentence per reason."""
-    if plan.header is not None:
-        first, sentence = plan.header
+    if plan._header is not None:
+        first, sentence = plan._header
         if first in map(str, classes):
             yield sentence
     columns = known_columns(plan, classes)
