@@ -124,13 +124,19 @@ def listing(names: Sequence[object], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def nearest(label: object, classes: Sequence[Label]) -> Label | None:
+    """Find the label whose text is most like another's, among the first of them."""
+    by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
+    near = difflib.get_close_matches(str(label)[:COMPARED_LETTERS], by_text, n=1, cutoff=0.0)
+    return by_text[near[0]] if near else None
+
+
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
     """Return an error that suggests the nearest label, or how to name the labels."""
     is_name = isinstance(label, str) and not re.fullmatch(r"[-+.\d]*", label)
     if is_name and [*classes] == [*range(len(classes))]:
         hint = ": the labels are numbered from 0; name them with classes=[...] (--classes)"
     else:
-        by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
-        near = difflib.get_close_matches(str(label)[:COMPARED_LETTERS], by_text, n=1, cutoff=0.0)
-        hint = f": the nearest is {by_text[near[0]]!r}" if near else ""
+        near = nearest(label, classes)
+        hint = "" if near is None else f": the nearest is {near!r}"
     return UnlabelError(f"The model has no label {label!r}{where}{hint}.")

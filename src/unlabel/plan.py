@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,26 +13,43 @@ import numpy as np
 from unlabel._files import plan_file
 from unlabel._labels import (
     SURROGATES,
+    as_classes,
     as_labels,
     columns_of,
     known_columns,
     label_key,
-    listing,
     no_such_label,
 )
-from unlabel._method.merge import Merge
-from unlabel._typing import Columns, Label
+from unlabel._plans.check import PlanCheck
+from unlabel._plans.check import check as check_plan
+from unlabel._plans.compose import composed
+from unlabel._plans.diff import Difference, PlanDiff, diff
+from unlabel._plans.outcome import RETIRED, SPLIT, Outcome, outcome, sent_to_retired
+from unlabel._plans.parts import Parts, as_parts
+from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 from unlabel.validation import choice
+
+__all__ = [
+    "RETIRED",
+    "SPLIT",
+    "Destination",
+    "Difference",
+    "LabelPlan",
+    "Outcome",
+    "Parts",
+    "PlanCheck",
+    "PlanDiff",
+    "Unlisted",
+    "compose",
+    "diff",
+    "plan_for",
+]
 
 Unlisted = Literal["keep", "error", "retire"]
 UNLISTED: tuple[Unlisted, ...] = get_args(Unlisted)
 # None, a label, weights of labels, or the candidates of a split whose weights are not known.
 Destination = Label | Mapping[Label, float] | Sequence[Label] | None
-# The labels that a label's confidence goes to, with their weights: none for a retired label.
-Parts = tuple[tuple[Label, float | None], ...]
-# By how much weights that people wrote may miss a sum of 1.
-WEIGHT_TOLERANCE = 1e-6
 
 
 class LabelPlan(Mapping[Label, Destination]):
@@ -80,6 +95,8 @@ class LabelPlan(Mapping[Label, Destination]):
             if not isinstance(text, str) or SURROGATES.search(text):
                 raise UnlabelError(f"The {name} of the plan is {text!r}: give a text.")
         self.title, self.note, self.unlisted = title, note, unlisted
+        # The first cell of a table that may lack a header, and the sentence to refuse it with.
+        self._header: tuple[str, str] | None = None
         if isinstance(changes, Mapping):
             self._fill(changes.items())
         else:
@@ -87,10 +104,15 @@ class LabelPlan(Mapping[Label, Destination]):
 
     @classmethod
     def of_pairs(
-        cls, pairs: Iterable[tuple[Any, Any]], digest: str | None = None, **texts: Any
+        cls,
+        pairs: Iterable[tuple[Any, Any]],
+        digest: str | None = None,
+        header: tuple[str, str] | None = None,
+        **texts: Any,
     ) -> LabelPlan:
         """Make a plan of labels and destinations; a split's may be pairs of labels and weights."""
         plan = cls({}, **texts)
+        plan._header = header
         plan._fill(pairs)
         if digest not in (None, plan.digest):
             raise UnlabelError(f"the digest of its plan is {plan.digest}, not {digest}")
@@ -101,10 +123,12 @@ class LabelPlan(Mapping[Label, Destination]):
         pairs = [*pairs]
         labels = as_labels([label for label, _ in pairs], "the plan")
         self._changes: dict[str, tuple[Label, Parts]] = {
-            label_key(label): (label, _parts(label, destination))
+            label_key(label): (label, as_parts(label, destination))
             for label, (_, destination) in zip(labels, pairs, strict=True)
         }
-        self.refuse_destinations({key for key, (_, parts) in self._changes.items() if not parts})
+        retired = {key for key, (_, parts) in self._changes.items() if not parts}
+        for problem in sent_to_retired(self.parts, retired):
+            raise UnlabelError(problem)
 
     def __getitem__(self, label: Label) -> Destination:
         parts = self._changes[label_key(label)][1]
@@ -149,16 +173,6 @@ class LabelPlan(Mapping[Label, Destination]):
         content = json.dumps([self.unlisted, changes], ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def refuse_destinations(self, retired: Set[str]) -> None:
-        """Refuse destinations that are retired labels, given by their keys."""
-        for label, parts in self.parts:
-            for to, _ in parts:
-                if label_key(to) in retired:
-                    raise UnlabelError(
-                        f"The plan sends {label!r} to {to!r}, which it retires: send it elsewhere, "
-                        f"or do not retire {to!r}."
-                    )
-
     def matched(self, classes: Sequence[Label], *, by_text: bool = True) -> LabelPlan:
         """Return the plan with the model's own labels in the place of equal ones and of texts."""
         names, column_of = tuple(classes), columns_of(tuple(classes))
@@ -184,11 +198,35 @@ class LabelPlan(Mapping[Label, Destination]):
 
     def _with(self, parts: Iterable[tuple[Label, Any]], **texts: str) -> LabelPlan:
         same = {"title": self.title, "note": self.note, "unlisted": self.unlisted}
-        return LabelPlan.of_pairs(((label, [*to] or None) for label, to in parts), **same | texts)
+        pairs = ((label, [*to] or None) for label, to in parts)
+        return LabelPlan.of_pairs(pairs, header=self._header, **same | texts)
 
     def outcome(self, classes: Sequence[Label]) -> Outcome:
         """Work out what becomes of a model's labels, or say why the plan does not fit them."""
-        return _outcome(self, tuple(classes))
+        return outcome(self, tuple(classes))
+
+    def check(self, model_labels: Iterable[Any]) -> PlanCheck:
+        """Compare the plan with the labels of a model, without refusing it.
+
+        Examples
+        --------
+        >>> plan = LabelPlan({"cat": None, "lynx": "othre", "pumma": "other"})
+        >>> print(plan.check(["cat", "dog", "lynx", "puma", "other"]))
+        unchanged         3  'dog', 'puma', 'other'
+        renamed           1  'lynx' to 'othre'
+        merged            0
+        split             0
+        retired           1  'cat'
+        left              4  'dog', 'othre', 'puma', 'other'
+        not listed        3  'dog', 'puma', 'other'
+        not in the model  1  'pumma' (nearest: 'puma')
+        misspelt?         1  'othre', like 'other'
+        <BLANKLINE>
+        The plan cannot be fitted:
+        - The model has no label 'pumma': the nearest is 'puma'.
+        """
+        classes = as_classes(model_labels)
+        return check_plan(self.matched(classes), classes)
 
     @classmethod
     def read(
@@ -206,26 +244,13 @@ class LabelPlan(Mapping[Label, Destination]):
         from_column, to_column : str, optional
             The columns of a csv or tsv file, by default ``from`` and ``to``, or the only two.
         """
-        return cls(**plan_file.read(path, from_column, to_column))
+        arguments = plan_file.read(path, from_column, to_column)
+        with plan_file.naming(path):
+            return cls.of_pairs(**arguments)
 
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the plan as a TOML file, whole or not at all."""
         plan_file.write(self, path, overwrite=overwrite)
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What becomes of a model's labels by a plan."""
-
-    removed: Columns  # (k,): the columns of the retired labels, in the order of retirement
-    retained: Columns  # (n - k,): the other columns, in ascending order
-    classes: tuple[Label, ...]  # the result's labels
-    merge: Merge | None  # None if the retained labels are the result's, perhaps renamed
-    # (n,): the result's column of each label of the model, RETIRED or SPLIT if there is not one
-    columns: Columns
-
-
-RETIRED, SPLIT = -1, -2
 
 
 def plan_for(
@@ -246,74 +271,37 @@ def plan_for(
     return LabelPlan([classes[column] for column in retired])
 
 
-def _parts(label: Label, destination: Any) -> Parts:
-    """Check a destination, and give the labels that it consists of."""
-    if destination is None:
-        return ()
-    where = f"the destination of {label!r}"
-    if not isinstance(destination, Mapping | list | tuple):
-        return ((as_labels([destination], where)[0], 1.0),)
-    if not destination:
-        raise UnlabelError(f"The plan names nothing as {where}: to retire it, give None.")
-    given = [*(destination.items() if isinstance(destination, Mapping) else destination)]
-    pairs = [each if isinstance(each, tuple) else (each, None) for each in given]
-    labels, weights = as_labels([to for to, _ in pairs], where), [weight for _, weight in pairs]
-    if all(weight is None for weight in weights):
-        return tuple((to, None if len(labels) > 1 else 1.0) for to in labels)
-    for to, weight in zip(labels, weights, strict=True):
-        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not (is_number and 0 < weight <= 1 + WEIGHT_TOLERANCE):
-            raise UnlabelError(
-                f"The plan sends {label!r} to {to!r} with the weight {weight!r}: give a number "
-                "above 0 and up to 1."
-            )
-    if abs(math.fsum(weights) - 1) > WEIGHT_TOLERANCE:
-        raise UnlabelError(
-            f"The weights of {label!r} sum to {math.fsum(weights):.6g}: make them sum to 1."
+def compose(first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None = None) -> LabelPlan:
+    """Make one plan of two, the second of which changes the labels that the first leaves.
+
+    Parameters
+    ----------
+    first, second : LabelPlan
+    labels : list of labels, or mapping of indices to labels, optional
+        The labels of the model. By default those that `first` lists; the result then refuses
+        models that have other labels.
+
+    Returns
+    -------
+    LabelPlan
+        The labels that `first` retires are retired first, then those that `second` retires.
+
+    Examples
+    --------
+    >>> first = LabelPlan({"lynx": "wild cat", "puma": "wild cat", "cat": None})
+    >>> second = LabelPlan({"wild cat": {"small": 0.25, "big": 0.75}})
+    >>> plan = compose(first, second, ["cat", "dog", "lynx", "puma"])
+    >>> plan["cat"], plan["lynx"]
+    (None, {'small': 0.25, 'big': 0.75})
+    """
+    classes = as_classes([*first] if labels is None else labels)
+    changes = composed(first, second, classes)
+    try:
+        return LabelPlan.of_pairs(
+            changes,
+            title="; ".join(filter(None, [first.title, second.title])),
+            note="\n".join(filter(None, [first.note, second.note])),
+            unlisted="error" if labels is None else "keep",
         )
-    return tuple(zip(labels, map(float, weights), strict=True))
-
-
-def _outcome(plan: LabelPlan, classes: tuple[Label, ...]) -> Outcome:
-    listed = known_columns(plan, classes)
-    if (listed < 0).any():
-        raise no_such_label([*plan][int(np.argmin(listed))], classes)
-    parts = dict(zip(listed.tolist(), (to for _, to in plan.parts), strict=True))
-    unlisted = [column for column in range(len(classes)) if column not in parts]
-    if unlisted and plan.unlisted == "error":
-        others = listing([classes[column] for column in unlisted])
-        raise UnlabelError(f"The plan does not list {others}: list every label of the model.")
-    if plan.unlisted == "retire":
-        parts |= dict.fromkeys(unlisted, ())
-        plan.refuse_destinations({label_key(classes[column]) for column in unlisted})
-    removed = np.array([column for column, to in parts.items() if not to], dtype=np.intp)
-    if len(removed) == len(classes):
-        raise UnlabelError(f"All {len(classes)} labels would be retired: at least one must remain.")
-    retained = np.delete(np.arange(len(classes)), removed)
-    columns = np.full(len(classes), RETIRED)
-    if len(removed) == len(parts):  # nothing is renamed, merged or split
-        columns[retained] = np.arange(len(retained))
-        return Outcome(removed, retained, tuple(classes[c] for c in retained), None, columns)
-    numbers: dict[str, int] = {}
-    names: list[Label] = []
-    entries: list[tuple[int, int, float]] = []
-    known = columns_of(classes)
-    for source, column in enumerate(retained.tolist()):
-        to = parts.get(column, ((classes[column], 1.0),))
-        weights = [weight for _, weight in to if weight is not None]
-        if len(weights) < len(to):
-            candidates = listing([label for label, _ in to])
-            raise UnlabelError(
-                f"The plan splits {classes[column]!r} among {candidates} without weights: give "
-                "each of them a weight."
-            )
-        for (label, _), weight in zip(to, weights, strict=True):
-            key = label_key(label)
-            if key not in numbers:
-                numbers[key] = len(names)
-                names.append(classes[known[key]] if key in known else label)
-            entries.append((source, numbers[key], weight / math.fsum(weights)))
-        columns[column] = numbers[label_key(to[0][0])] if len(to) == 1 else SPLIT
-    sources, targets, shares = zip(*entries, strict=True)
-    merge = Merge.of_entries(np.array(sources), np.array(targets), np.array(shares))
-    return Outcome(removed, retained, tuple(names), merge, columns)
+    except UnlabelError as error:
+        raise UnlabelError(f"The two plans cannot be one: {error}") from error

@@ -14,6 +14,7 @@ LAYERS = [
     ("_labels",),
     ("validation",),
     ("_method", "_files"),
+    ("_plans",),
     ("plan",),
     ("filter", "fitting"),
     ("metrics",),

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import atheris
 from hypothesis import settings
 
-MODULES = {"filters": "filters", "summaries": "summaries"} | dict.fromkeys(
+MODULES = {name: name for name in ("filters", "plans", "summaries")} | dict.fromkeys(
     ("csv", "npy", "npz", "parquet"), "tables"
 )
 

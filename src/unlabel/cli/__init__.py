@@ -12,13 +12,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from unlabel._files.atomic import refuse_existing, require_file, whole_file
+from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._printing import printable
 from unlabel._tables.streaming import ApplyOptions, apply_table, fit_table
 from unlabel._typing import InputKind, Method, Progress
 from unlabel.bench.commands import app as bench
 from unlabel.cli.inspect import describe
-from unlabel.errors import UnlabelError
+from unlabel.cli.options import Classes, Force, class_names
+from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.add_typer(bench, name="bench")
+app.add_typer(plan, name="plan")
 console = Console()
 
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
@@ -41,20 +43,11 @@ Input = Annotated[
         help="What the confidences are. Default: what the filter was fitted on, or probabilities."
     ),
 ]
-Classes = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B,...|@FILE",
-        help="The labels of the model, in the order of its outputs: separated by commas, or a "
-        "text file with one label per line.",
-    ),
-]
 ListColumn = Annotated[
     str | None,
     typer.Option(help="The list column with the confidences, if there are several."),
 ]
 LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
 
 
 @app.command()
@@ -92,7 +85,7 @@ def fit(
             method=method,
             input=input or "probabilities",
             calibrate=calibrate,
-            classes=_class_names(classes),
+            classes=class_names(classes),
             list_column=list_column,
             label_column=label_column,
             progress=progress,
@@ -214,7 +207,7 @@ def evaluate(
             retrained=retrained or [],
             input=input,
             label_column=label_column,
-            classes=_class_names(classes),
+            classes=class_names(classes),
             list_column=list_column,
             progress=progress,
         )
@@ -275,17 +268,3 @@ def progress_bar(task: str) -> Iterator[Progress]:
     ) as bar:
         task_id = bar.add_task(escape(printable(task)), total=1.0)
         yield lambda part: bar.update(task_id, completed=part)
-
-
-def _class_names(text: str | None) -> list[str] | None:
-    if text is None or not text.startswith("@"):
-        return text.split(",") if text else None
-    file = require_file(text[1:])
-    try:
-        # Spreadsheets and Notepad put a byte order mark first.
-        lines = file.read_text(encoding="utf-8-sig").removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnlabelError(f"{file} could not be read as a list of labels: {error}.") from error
-    if not lines:
-        raise UnlabelError(f"{file} has no labels in it: write one on each line.")
-    return lines.split("\n")

@@ -1,0 +1,75 @@
+"""The commands `unlabel plan`: change plans checked, composed and compared."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unlabel._files.atomic import refuse_existing
+from unlabel._printing import printable
+from unlabel.cli.options import Classes, Force, class_names
+from unlabel.plan import LabelPlan, diff
+from unlabel.plan import compose as compose_plans
+
+app = typer.Typer(help="Check, compose and compare change plans.", no_args_is_help=True)
+
+PlanFile = Annotated[Path, typer.Argument(help="A plan: .toml, .json, .csv, .tsv or .txt.")]
+
+
+@app.command()
+def check(
+    plan: PlanFile,
+    classes: Classes = None,
+    from_column: Annotated[
+        str | None, typer.Option("--from", help="The table's column of old labels.")
+    ] = None,
+    to_column: Annotated[
+        str | None, typer.Option("--to", help="The table's column of new labels.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print all labels, as JSON.")] = False,
+) -> None:
+    """Show what a plan does to the labels of a model, and what is doubtful about it.
+
+    The exit code is 1 if the plan cannot be fitted.
+    """
+    changes = LabelPlan.read(plan, from_column=from_column, to_column=to_column)
+    names = class_names(classes)
+    found = changes.check([*changes] if names is None else names)
+    if json:
+        typer.echo(json_text.dumps(found.as_dict(), indent=2))
+    else:
+        if changes.title:
+            typer.echo(printable(changes.title))
+        if names is None:
+            typer.echo("The labels are those that the plan lists: give the model's with --classes.")
+        typer.echo(str(found))
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def compose(
+    first: PlanFile,
+    second: Annotated[Path, typer.Argument(help="A plan for the labels that the first leaves.")],
+    out: Annotated[Path, typer.Option(help="The plan to write, a .toml file.")],
+    classes: Classes = None,
+    force: Force = False,
+) -> None:
+    """Make one plan of two, the second of which follows the first.
+
+    Without --classes, the result is for a model with exactly the labels that the first plan lists.
+    """
+    refuse_existing(out, overwrite=force)
+    composed = compose_plans(LabelPlan.read(first), LabelPlan.read(second), class_names(classes))
+    composed.write(out, overwrite=force)
+    left = len(composed.outcome(class_names(classes) or [*composed]).classes)
+    typer.echo(printable(f"{out}: {len(composed):,} changes, {left:,} labels left."))
+
+
+@app.command(name="diff")
+def compare(first: PlanFile, second: PlanFile) -> None:
+    """Show the labels whose destinations differ between two plans."""
+    typer.echo(str(diff(LabelPlan.read(first), LabelPlan.read(second))))

@@ -1,0 +1,179 @@
+"""Plans compared with the labels of a model."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plain_plans import OLD, random_changes
+from unlabel import LabelPlan, UnlabelError
+from unlabel._plans import lookalikes
+
+LABELS = ["cat", "dog", "lynx", "puma", "other", "colour"]
+
+
+def plain_kinds(labels, changes):
+    """Sort labels into kinds by looking at all pairs of a label and a destination."""
+    pairs = []
+    for label in labels:
+        to = changes.get(label, label)
+        if to is not None:
+            pairs += [(label, each) for each in (to if isinstance(to, dict) else [to])]
+    kinds = {"unchanged": [], "renamed": [], "merged": [], "split": [], "retired": []}
+    for label in labels:
+        to = [there for here, there in pairs if here == label]
+        others = [here for here, there in pairs if here != label and there in to]
+        if not to:
+            kinds["retired"].append(label)
+        elif len(to) > 1:
+            kinds["split"].append(label)
+        elif others:
+            kinds["merged"].append(label)
+        elif to == [label]:
+            kinds["unchanged"].append(label)
+        else:
+            kinds["renamed"].append(label)
+    left = list(dict.fromkeys(there for _, there in pairs))
+    kinds["other_meaning"] = [
+        label
+        for label in left
+        if label in labels and [p for p in pairs if label in p] != [(label, label)]
+    ]
+    kinds["left"] = left
+    return kinds
+
+
+@given(random_changes())
+def test_every_label_is_of_the_kind_that_all_pairs_say(changes):
+    check = LabelPlan(changes).check(OLD)
+    kinds = plain_kinds(OLD, changes)
+    assert list(check.unchanged) == kinds["unchanged"]
+    for name in ("renamed", "merged", "split"):
+        assert [label for label, _ in getattr(check, name)] == kinds[name]
+    assert sorted(check.retired) == sorted(kinds["retired"])
+    assert list(check.left) == kinds["left"]
+    assert list(check.other_meaning) == kinds["other_meaning"]
+    assert check.left == LabelPlan(changes).outcome(OLD).classes
+    assert check.problems == ()
+    assert str(check).endswith("The plan can be fitted.")
+
+
+@given(
+    random_changes(labels=[*OLD, "unknown"]),
+    st.sampled_from(["keep", "error", "retire"]),
+    st.booleans(),
+)
+def test_the_first_problem_is_the_sentence_that_a_fit_refuses_the_plan_with(
+    changes, unlisted, weights
+):
+    if not weights:
+        changes = {label: [*to] if isinstance(to, dict) else to for label, to in changes.items()}
+    plan = LabelPlan(changes, unlisted=unlisted)
+    check = plan.check(OLD)
+    if check.problems:
+        assert "The plan cannot be fitted:" in str(check)
+        with pytest.raises(UnlabelError) as refusal:
+            plan.outcome(OLD)
+        assert str(refusal.value) == check.problems[0]
+    else:
+        plan.outcome(OLD)
+    json.dumps(check.as_dict())
+
+
+def test_everything_is_reported_at_once():
+    plan = LabelPlan(
+        {
+            "cat": "dog",
+            "lynx": ["Other", "wild"],
+            "pumma": None,
+            "colour": "color",
+            "puma": "puma",
+        },
+        unlisted="error",
+    )
+    check = plan.check(LABELS)
+    assert check.unchanged == ("puma", "other")
+    assert check.renamed == (("colour", "color"),)
+    assert check.merged == (("cat", "dog"), ("dog", "dog"))
+    assert check.merged_into == (("dog", ("cat", "dog")),)
+    assert check.split == check.without_weights == (("lynx", ("Other", "wild")),)
+    assert check.retired == ()
+    assert check.unlisted == ("dog", "other")
+    assert check.unknown == (("pumma", "puma"),)
+    assert check.misspelt == (("Other", "other"),)
+    assert check.other_meaning == ("dog",)
+    assert check.left == ("dog", "Other", "wild", "puma", "other", "color")
+    assert check.problems == (
+        "The model has no label 'pumma': the nearest is 'puma'.",
+        "The plan does not list 'dog', 'other': list every label of the model.",
+        "The plan splits 'lynx' among 'Other', 'wild' without weights: give each of them a weight.",
+    )
+
+
+def test_the_table_is_plain_text_within_80_columns():
+    labels = [f"a label with a rather long name, number {i}" for i in range(30)]
+    plan = LabelPlan(dict.fromkeys(labels[:20], "x\x1b[2J\n") | {labels[21]: ["a" * 300, "b"]})
+    text = str(plan.check(labels))
+    lines = text.split("\n")
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("unchanged         9  'a label with a rather")
+    assert r"into 1: 'x\x1b[2J\n'" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("Colour", "colour"),
+        ("col our", "colour"),
+        ("col-our!", "colour"),
+        ("colou", "colour"),
+        ("colours", "colour"),
+        ("coluor", "colour"),
+        ("colomr", "colour"),
+        ("Cat", "cat"),
+        ("layer 2a", "layer 2"),
+    ],
+)
+def test_new_labels_that_look_like_an_old_one_are_reported(new, old):
+    check = LabelPlan({"dog": new}).check(["dog", "cat", "colour", "layer 2", "C++"])
+    assert check.misspelt == ((new, old),)
+
+
+@pytest.mark.parametrize("new", ["cats", "colr", "layer 3", "layer2 2", "c", "C#", "uolocr", "?"])
+def test_labels_that_differ_by_more_are_not(new):
+    check = LabelPlan({"dog": new}).check(["dog", "cat", "colour", "layer 2", "C++"])
+    assert check.misspelt == ()
+
+
+def test_a_label_that_is_renamed_is_not_misspelt():
+    check = LabelPlan({"colour": "color", "dog": "color"}).check(["dog", "colour"])
+    assert check.misspelt == ()
+
+
+def test_a_label_that_other_lookalikes_go_to_is_misspelt_if_one_does_not():
+    check = LabelPlan({"colour": "color"}).check(["dog", "colour", "colors"])
+    assert check.misspelt == (("color", "colors"),)
+
+
+def test_so_many_unknown_labels_are_compared_as_there_is_time_for(monkeypatch):
+    monkeypatch.setattr(lookalikes, "MOST_COMPARISONS", 4)
+    plan = LabelPlan({"dgo": None, "xyzdog": None, "bird": None, "pummas": None, "pumas": None})
+    assert plan.check(["dog", "puma"]).unknown == (
+        ("dgo", "dog"),
+        ("xyzdog", "dog"),
+        ("bird", None),
+        ("pummas", None),
+        ("pumas", "puma"),
+    )
+
+
+def test_texts_in_a_plan_are_the_labels_that_are_written_like_them():
+    check = LabelPlan({"1": "2", "3": None}).check([1, 2, 3])
+    assert check.merged == ((1, 2), (2, 2))
+    assert check.retired == (3,)
+
+
+def test_an_id2label_mapping_will_do():
+    assert LabelPlan(["cat"]).check({0: "cat", 1: "dog"}).left == ("dog",)

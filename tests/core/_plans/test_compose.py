@@ -1,0 +1,124 @@
+"""Two plans as one."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plain_plans import NEW, OLD, random_changes, random_rows
+from unlabel import LabelPlan, OutputFilter, UnlabelError
+from unlabel.plan import compose
+
+
+def through_both(label, first, second):
+    """Follow a label through two plans, part by part; None stands for a part that is retired."""
+    ends = []
+    for between in parts(first.get(label, label)):
+        ends += [None] if between is None else parts(second.get(between, between))
+    return ends
+
+
+def parts(destination):
+    return [*destination] if isinstance(destination, dict) else [destination]
+
+
+@given(st.data())
+def test_composing_is_applying_one_after_the_other(data):
+    changes = data.draw(random_changes())
+    one = OutputFilter.mask(OLD, changes)
+    new = [label for label in ["later", *NEW] if label not in one.classes]
+    more = data.draw(random_changes(labels=[*one.classes], new=new))
+    first, second = LabelPlan(changes), LabelPlan(more)
+    ends = {label: through_both(label, changes, more) for label in OLD}
+    retired = {label for label in OLD if set(ends[label]) == {None}}
+    refused = None
+    if any(None in ends[label] for label in OLD if label not in retired):
+        refused = "which the second retires: one plan cannot retire a part"
+    elif retired & {to for label in OLD for to in ends[label]}:
+        refused = "The two plans cannot be one: The plan sends .*, which it retires"
+    if refused:
+        with pytest.raises(UnlabelError, match=refused):
+            compose(first, second, OLD)
+        return
+    both = OutputFilter.mask(OLD, compose(first, second, OLD))
+    other = OutputFilter.mask(one.classes, second)
+    rows = random_rows(OLD)
+    assert both.classes == other.classes
+    np.testing.assert_allclose(both.apply(rows), other.apply(one.apply(rows)), atol=1e-12)
+
+
+def test_weights_multiply_and_add_up_and_a_single_part_is_a_plain_destination():
+    first = LabelPlan({"a": {"x": 0.5, "y": 0.5}, "b": {"x": 0.25, "z": 0.75}})
+    second = LabelPlan({"x": {"p": 0.5, "q": 0.5}, "y": "p", "z": {"p": 0.5, "q": 0.5}})
+    plan = compose(first, second, ["a", "b", "c"])
+    assert dict(plan) == {"a": {"p": 0.75, "q": 0.25}, "b": {"p": 0.5, "q": 0.5}}
+    assert dict(compose(first, LabelPlan({"y": "x"}), ["a", "b"]))["a"] == "x"
+
+
+def test_labels_are_retired_by_the_first_plan_and_then_by_the_second():
+    first = LabelPlan({"e": None, "a": "m", "d": "m", "b": None})
+    second = LabelPlan({"f": None, "m": None, "c": "x"})
+    plan = compose(first, second, ["a", "b", "c", "d", "e", "f", "g"])
+    assert [label for label in plan if plan[label] is None] == ["e", "b", "f", "a", "d"]
+    assert plan["c"] == "x"
+    assert "g" not in plan
+
+
+def test_rules_for_unlisted_labels_are_resolved():
+    first = LabelPlan({"a": "x"}, unlisted="error")
+    second = LabelPlan({"x": "y"}, unlisted="retire")
+    assert compose(first, second, ["a"]).unlisted == "keep"
+    plan = compose(LabelPlan({"a": "x"}), second, ["a", "b"])
+    assert dict(plan) == {"b": None, "a": "y"}
+    assert plan.unlisted == "keep"
+
+
+def test_without_labels_the_result_is_for_the_labels_that_the_first_plan_lists_and_no_others():
+    plan = compose(LabelPlan({"a": "b"}), LabelPlan({"b": "c"}))
+    assert dict(plan) == {"a": "c"}
+    with pytest.raises(UnlabelError, match="does not list 'b'"):
+        plan.outcome(["a", "b"])
+
+
+def test_titles_and_notes_are_joined():
+    first, second = LabelPlan({}, title="one", note="n"), LabelPlan({}, title="two")
+    plan = compose(first, second, ["a"])
+    assert (plan.title, plan.note) == ("one; two", "n")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        (
+            {"a": {"x": 0.5, "y": 0.5}},
+            ["y"],
+            "The first plan sends a part of 'a' to 'y', which the second retires: one plan cannot",
+        ),
+        (
+            {"a": ["x", "y"]},
+            [],
+            "In the first plan: The plan splits 'a' among 'x', 'y' without weights",
+        ),
+        (
+            {"a": "z"},
+            {"z": ["x", "y"]},
+            "In the second plan: The plan splits 'z' among 'x', 'y' without weights",
+        ),
+        (
+            {"a": "colour"},
+            {"color": "x"},
+            "The second plan changes 'color', which the first plan does not leave: the nearest is "
+            "'colour'.",
+        ),
+        ({"c": None}, [], "In the first plan: The model has no label 'c': the nearest is "),
+        (["a"], ["b"], "In the second plan: All 1 labels would be retired"),
+        (
+            ["a"],
+            {"b": "a"},
+            "The two plans cannot be one: The plan sends 'b' to 'a', which it retires",
+        ),
+    ],
+)
+def test_plans_that_cannot_be_composed_are_refused(first, second, sentence):
+    with pytest.raises(UnlabelError, match=sentence):
+        compose(LabelPlan(first), LabelPlan(second), ["a", "b"])

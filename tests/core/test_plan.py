@@ -1,0 +1,139 @@
+"""Destinations, and what becomes of a model's labels."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plain_plans import OLD, plain_mask, random_changes, random_rows
+from unlabel import LabelPlan, OutputFilter, UnlabelError
+from unlabel.plan import plan_for
+
+
+def changed(labels, changes, row):
+    """Give the result of a plan by mask, as {label: confidence}."""
+    fitted = OutputFilter.mask(labels, changes)
+    return dict(zip(fitted.classes, fitted.apply([row])[0].tolist(), strict=True))
+
+
+@given(random_changes(), st.integers(0, 99))
+def test_a_plan_does_what_loops_over_labels_do(changes, seed):
+    fitted = OutputFilter.mask(OLD, changes)
+    rows = random_rows(OLD, seed=seed)
+    for row, result in zip(rows, fitted.apply(rows), strict=True):
+        expected = plain_mask(row, OLD, changes)
+        assert fitted.classes == tuple(expected)
+        np.testing.assert_allclose(result, [float(p) for p in expected.values()], atol=1e-12)
+
+
+def test_destinations_are_of_the_old_labels_all_at_once():
+    assert changed(["a", "b"], {"a": "b", "b": "a"}, [0.75, 0.25]) == {"b": 0.75, "a": 0.25}
+    cycle = {"a": "b", "b": "c", "c": "a"}
+    assert changed(["a", "b", "c"], cycle, [0.5, 0.25, 0.25]) == {"b": 0.5, "c": 0.25, "a": 0.25}
+    chain = {"a": "b", "b": "c"}
+    assert changed(["a", "b", "c"], chain, [0.5, 0.25, 0.25]) == {"b": 0.5, "c": 0.5}
+
+
+def test_merging_is_a_sum_and_never_a_maximum():
+    assert changed(["a", "b", "c"], {"a": "b"}, [0.5, 0.25, 0.25]) == {"b": 0.75, "c": 0.25}
+    assert changed(["a", "b", "c"], {"a": "x", "c": "x"}, [0.5, 0.25, 0.25]) == {
+        "x": 0.75,
+        "b": 0.25,
+    }
+
+
+def test_labels_stand_where_the_first_that_goes_there_stood_and_parts_in_their_order():
+    plan = LabelPlan({"d": "b", "c": {"z": 0.5, "b": 0.25, "y": 0.25}, "a": None})
+    assert plan.outcome(["a", "b", "c", "d", "e"]).classes == ("b", "z", "y", "e")
+
+
+def test_labels_are_retired_in_the_order_given_and_then_those_that_are_not_listed():
+    plan = LabelPlan({"d": None, "b": "x", "a": None}, unlisted="retire")
+    assert plan.outcome(["a", "b", "c", "d", "e"]).removed.tolist() == [3, 0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        (LabelPlan({"a": None, "x": "b"}), "The model has no label 'x': the nearest is "),
+        (LabelPlan({"a": "x"}, unlisted="error"), "The plan does not list 'b', 'c': list every"),
+        (LabelPlan({"a": "b"}, unlisted="retire"), "sends 'a' to 'b', which it retires: send it"),
+        (LabelPlan(["a", "b", "c"]), "All 3 labels would be retired: at least one must remain."),
+        (LabelPlan({}, unlisted="retire"), "All 3 labels would be retired"),
+        (LabelPlan({"a": ["b", "x"]}), "splits 'a' among 'b', 'x' without weights: give each"),
+    ],
+)
+def test_plans_that_do_not_fit_a_model_are_refused_when_they_meet_it(plan, sentence):
+    with pytest.raises(UnlabelError, match=sentence):
+        OutputFilter.mask(["a", "b", "c"], plan)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"a": None, "b": "a"}, "sends 'b' to 'a', which it retires: send it elsewhere, or do not"),
+        ({"a": {"x": 0.5, "a": 0.5}, "x": None}, "sends 'a' to 'x', which it retires"),
+        ({"a": {"x": 0.5, "y": 0.4}}, "The weights of 'a' sum to 0.9: make them sum to 1."),
+        ({"a": {"x": 0.5, "y": -0.5}}, "sends 'a' to 'y' with the weight -0.5: give a number"),
+        ({"a": {"x": float("nan"), "y": 0.5}}, "with the weight nan"),
+        ({"a": {"x": True}}, "with the weight True"),
+        ({"a": []}, "names nothing as the destination of 'a': to retire it, give None."),
+        ({"a": ["x", "x"]}, "The label 'x' appears twice in the destination of 'a'"),
+        ({"a": float("inf")}, "the destination of 'a' holds inf"),
+    ],
+)
+def test_destinations_that_cannot_be_are_refused_at_once(changes, sentence):
+    with pytest.raises(UnlabelError, match=sentence):
+        LabelPlan(changes)
+
+
+def test_weights_may_miss_a_sum_of_1_by_rounding_alone():
+    plan = LabelPlan({"a": {"x": 0.3333333, "y": 0.3333333, "z": 0.3333333}})
+    result = OutputFilter.mask(["a"], plan).apply([[1.0]])
+    np.testing.assert_allclose(result, [[1 / 3, 1 / 3, 1 / 3]], rtol=1e-15)
+
+
+def test_a_text_in_a_plan_is_the_label_that_is_written_like_it():
+    plan = plan_for([1, 2, 3.5], LabelPlan({"1": "3.5", "2": "4"}), None)
+    assert dict(plan) == {1: 3.5, 2: "4"}
+
+
+def test_a_label_that_is_a_text_comes_before_a_number_that_is_written_like_it():
+    assert [*plan_for(["1", 1], LabelPlan({"1": "x"}), None)] == ["1"]
+
+
+def test_labels_given_in_python_mean_what_they_are():
+    with pytest.raises(UnlabelError, match="The model has no label '1'"):
+        OutputFilter.mask([1, 2], {"1": None})
+
+
+def test_plans_are_equal_if_their_changes_texts_and_order_are():
+    plan = LabelPlan({"a": None, "b": "x"}, title="t")
+    assert plan == LabelPlan({"a": None, "b": "x"}, title="t")
+    assert hash(plan) == hash(pickle.loads(pickle.dumps(plan)))
+    for other in (
+        LabelPlan({"b": "x", "a": None}, title="t"),
+        LabelPlan({"a": None, "b": "x"}),
+        LabelPlan({"a": None, "b": "y"}, title="t"),
+        LabelPlan({"a": None, "b": "x"}, title="t", unlisted="error"),
+    ):
+        assert plan != other
+
+
+def test_the_digest_is_of_the_changes_as_texts():
+    digest = LabelPlan({1: None, 2: "x"}).digest
+    assert digest == LabelPlan({"1": None, "2": "x"}, title="t", note="n").digest
+    assert digest != LabelPlan({2: "x", 1: None}).digest
+    assert digest != LabelPlan({1: None, 2: "x"}, unlisted="retire").digest
+
+
+def test_a_plan_reads_as_the_mapping_it_was_made_of():
+    changes = {"a": None, "b": "x", "c": {"x": 0.25, "y": 0.75}, "d": ("y", "z")}
+    plan = LabelPlan(changes)
+    assert dict(plan) == changes
+    assert len(plan) == 4
+    assert repr(plan) == "<LabelPlan: 4 changes, unlisted='keep'>"
+    assert plan.named(title="v2").title == "v2"
+    assert plan.named(note="n").digest == plan.digest
