@@ -31,7 +31,7 @@ from unlabel._typing import (
     Method,
 )
 from unlabel.errors import UnlabelError
-from unlabel.plan import SPLIT, LabelPlan, Outcome, plan_for
+from unlabel.plan import SPLIT, LabelPlan, Outcome, compose, plan_for
 from unlabel.validation import SUM_TOLERANCE, as_confidences, as_rows, check_rows, choice
 
 
@@ -370,8 +370,6 @@ class OutputFilter:
             raise UnlabelError(
                 f"The filters cannot be joined exactly, as {why}: fit one filter for both changes."
             )
-        from unlabel.plan import compose
-
         plan = compose(self.plan, second.plan, self.classes_in)
         joined = replace(self, plan=plan) if not second.removed else self
         if second.removed and are_masks:

@@ -4,10 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from plain_plans import OLD, plain_mask, random_changes, random_rows
 from unlabel import LabelPlan, OutputFilter, UnlabelError
 from unlabel.plan import plan_for
 
@@ -16,16 +13,6 @@ def changed(labels, changes, row):
     """Give the result of a plan by mask, as {label: confidence}."""
     fitted = OutputFilter.mask(labels, changes)
     return dict(zip(fitted.classes, fitted.apply([row])[0].tolist(), strict=True))
-
-
-@given(random_changes(), st.integers(0, 99))
-def test_a_plan_does_what_loops_over_labels_do(changes, seed):
-    fitted = OutputFilter.mask(OLD, changes)
-    rows = random_rows(OLD, seed=seed)
-    for row, result in zip(rows, fitted.apply(rows), strict=True):
-        expected = plain_mask(row, OLD, changes)
-        assert fitted.classes == tuple(expected)
-        np.testing.assert_allclose(result, [float(p) for p in expected.values()], atol=1e-12)
 
 
 def test_destinations_are_of_the_old_labels_all_at_once():

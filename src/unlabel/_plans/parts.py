@@ -13,7 +13,7 @@ from unlabel.errors import UnlabelError
 # The labels that a label's confidence goes to, with their weights: none for a retired label.
 Parts = tuple[tuple[Label, float | None], ...]
 # By how much weights that people wrote may miss a sum of 1.
-WEIGHT_TOLERANCE = 1e-6
+WEIGHT_TOLERANCE = 1e-5
 
 
 def as_parts(label: Label, destination: Any) -> Parts:

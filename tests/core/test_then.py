@@ -1,0 +1,114 @@
+"""One filter for two: exact where it is given, refused elsewhere."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, reject
+from hypothesis import strategies as st
+
+from plain_plan import changes_of
+from unlabel import OutputFilter, UnlabelError
+from unlabel.fitting import fit_filter
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+LABELS = [f"label {number}" for number in range(7)]
+
+
+def rows_of(n, n_rows=40, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.ones(n), n_rows)
+
+
+def fitted(labels, changes, seed=0):
+    rows = rows_of(len(labels), 8 * len(labels), seed)
+    return fit_filter(rows, np.resize(labels, len(rows)), classes=labels, remove=changes)
+
+
+def assert_joined(first, second):
+    both = first.then(second)
+    assert both.classes == second.classes
+    assert both.classes_in == first.classes_in
+    rows = rows_of(len(first.classes_in))
+    np.testing.assert_allclose(
+        both.apply(rows), second.apply(first.apply(rows)), rtol=0, atol=1e-12
+    )
+    return both
+
+
+@given(st.data())
+def test_a_second_filter_that_retires_nothing(data):
+    changes = data.draw(changes_of(LABELS))
+    first = data.draw(st.sampled_from([fitted, OutputFilter.mask]))(LABELS, changes)
+    later = data.draw(changes_of(first.classes, removed=[]))
+    second = replace(OutputFilter.mask(first.classes, later), temperature=1.7)
+    both = assert_joined(first, second)
+    assert both.removed == first.removed
+    assert both.temperature == 1.7
+
+
+@given(st.data())
+def test_masks_without_splits(data):
+    first = OutputFilter.mask(LABELS, data.draw(changes_of(LABELS, with_splits=False)))
+    assume(len(first.classes) > 1)
+    later = data.draw(changes_of(first.classes, with_splits=False))
+    second = OutputFilter.mask(first.classes, later)
+    try:
+        both = assert_joined(first, second)
+    except UnlabelError as error:  # a new label with the name of an old one that is now retired
+        assert "cannot be one: The plan sends" in str(error)  # noqa: PT017
+        reject()
+    assert both.method == "mask"
+    rows = rows_of(len(LABELS))
+    left = [label for label in LABELS if label not in both.removed]
+    assert set(left).isdisjoint(both.removed)
+    np.testing.assert_allclose(both.apply(rows).sum(axis=1), 1, rtol=1e-12)
+
+
+def test_labels_retired_by_the_method_in_two_stages():
+    first = fitted(LABELS, [LABELS[4], LABELS[1]])
+    second = fitted(first.classes, [LABELS[6], LABELS[0]], seed=1)
+    both = assert_joined(first, replace(second, temperature=0.8))
+    assert both.removed == (LABELS[4], LABELS[1], LABELS[6], LABELS[0])
+    assert both.counts == (*first.counts, *second.counts)
+
+
+def test_rows_of_logits_go_through_both():
+    first = OutputFilter.mask(LABELS, LABELS[:1], input="logits")
+    both = first.then(OutputFilter.mask(first.classes, {LABELS[1]: LABELS[2]}))
+    assert both.input == "logits"
+
+
+def test_title_and_note_of_both_are_kept():
+    first = OutputFilter.mask(LABELS, LABELS[:1])
+    first = replace(first, plan=first.plan.named("v2", "Retired."))
+    second = OutputFilter.mask(first.classes, {LABELS[1]: "new"})
+    second = replace(second, plan=second.plan.named("v3", "Renamed."))
+    plan = first.then(second).plan
+    assert "v2" in plan.title
+    assert "v3" in plan.title
+    assert "Retired." in plan.note
+    assert "Renamed." in plan.note
+
+
+OSR, MASK = fitted(LABELS, LABELS[:2]), OutputFilter.mask(LABELS, LABELS[:2])
+SPLIT = OutputFilter.mask(LABELS, {LABELS[0]: None, LABELS[1]: {"x": 0.5, "y": 0.5}})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (OSR, OutputFilter.mask(LABELS, LABELS[:1]), "the first gives"),
+        (OSR, OutputFilter.mask(OSR.classes[::-1], []), "the first gives"),
+        (OSR, OutputFilter.mask(OSR.classes, [], input="logits"), r"taking\('probabilities'\)"),
+        (replace(OSR, temperature=2.0), OutputFilter.mask(OSR.classes, []), "first is calibrated"),
+        (OSR, OutputFilter.mask(OSR.classes, LABELS[5:6]), "the second retires labels"),
+        (MASK, fitted(MASK.classes, LABELS[5:6]), "the second retires labels"),
+        (SPLIT, OutputFilter.mask(SPLIT.classes, LABELS[5:6]), "the second retires labels"),
+        (OSR, fitted(OSR.classes, {LABELS[5]: None, LABELS[4]: LABELS[3]}), "second retires"),
+        (MASK, "second.safetensors", "give an OutputFilter"),
+    ],
+)
+def test_filters_that_cannot_be_joined_are_refused(first, second, words):
+    with pytest.raises(UnlabelError, match=words):
+        first.then(second)
