@@ -124,13 +124,25 @@ def listing(names: Sequence[object], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def is_missing(label: Any) -> bool:
+    """Tell whether a true label is missing: None, NaN, an empty text, or NA of pandas."""
+    with suppress(TypeError):  # NA is neither equal to itself nor different
+        return bool(label is None or label == "" or label != label)
+    return True
+
+
+def nearest_label(label: object, classes: Sequence[Label]) -> str:
+    """Give the part of a message that names the nearest label, if there is any."""
+    by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
+    near = difflib.get_close_matches(str(label)[:COMPARED_LETTERS], by_text, n=1, cutoff=0.0)
+    return f"the nearest is {by_text[near[0]]!r}" if near else ""
+
+
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
     """Return an error that suggests the nearest label, or how to name the labels."""
     is_name = isinstance(label, str) and not re.fullmatch(r"[-+.\d]*", label)
     if is_name and [*classes] == [*range(len(classes))]:
-        hint = ": the labels are numbered from 0; name them with classes=[...] (--classes)"
+        hint = "the labels are numbered from 0; name them with classes=[...] (--classes)"
     else:
-        by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
-        near = difflib.get_close_matches(str(label)[:COMPARED_LETTERS], by_text, n=1, cutoff=0.0)
-        hint = f": the nearest is {by_text[near[0]]!r}" if near else ""
-    return UnlabelError(f"The model has no label {label!r}{where}{hint}.")
+        hint = nearest_label(label, classes)
+    return UnlabelError(f"The model has no label {label!r}{where}{hint and f': {hint}'}.")
