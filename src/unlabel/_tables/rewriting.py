@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -84,7 +86,16 @@ class Rewriting:
         for name in (TOP_LABEL, REMOVED_MASS, *self.target.names):
             if times[name] > 1:
                 raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
-        return after
+        return after if set(schema.names).issuperset(after.names) else _names_are_texts(after)
+
+
+def _names_are_texts(schema: pa.Schema) -> pa.Schema:
+    """Keep pandas from reading the names of new columns as numbers, if it wrote the table so."""
+    with suppress(KeyError, TypeError, ValueError, RecursionError):
+        pandas = json.loads(schema.metadata[b"pandas"])
+        del pandas["column_indexes"]
+        return schema.with_metadata(schema.metadata | {b"pandas": json.dumps(pandas)})
+    return schema
 
 
 def target_columns(

@@ -68,7 +68,7 @@ def fit(
     df : DataFrame
         Confidences in one column per label, or in one array column, and true labels.
     remove, keep, method, input
-        As `unlabel.LabelRemover` describes them.
+        As `unlabel.LabelRemover` describes them: `remove` may be a mapping or a plan.
     columns : str or list of str, optional
         The array column, or the columns of the labels in order. By default the columns
         named after `classes` or, if there are none, the only array column.
