@@ -108,6 +108,7 @@ def test_inspect_shows_every_label_if_asked_to(tmp_path):
 def test_inspect_prints_everything_as_json(tmp_path):
     path = tmp_path / "f.safetensors"
     fitted = save_changed(path, title="Version 2 \x7f\x1b\u202e", note="owls are gone")
+    assert r"Version 2 \x7f\x1b\u202e" in unlabel("inspect", path)[1]
     code, text, error = unlabel("inspect", path, "--json")
     assert (code, error) == (0, "")
     assert re.fullmatch(r"[\n -~]*", text)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unlabel._labels import known_columns, listing
+from unlabel._printing import printable
 from unlabel.cli.changes import count_changes
 from unlabel.filter import OutputFilter
 from unlabel.plan import RETIRED
@@ -38,7 +39,7 @@ def describe(fitted: OutputFilter, protocol: int, *, all_labels: bool = False) -
         ("protocol", str(protocol)),
     ):
         if value:
-            facts.add_row(Text(name, style="bold"), Text(value))
+            facts.add_row(Text(name, style="bold"), Text(printable(value)))
     shown: list[RenderableType] = [facts]
     if destinations := [*_destinations(fitted, all_labels)]:
         shown += [Text(), _destination_table(destinations, most)]
@@ -82,11 +83,9 @@ def _destinations(fitted: OutputFilter, all_labels: bool) -> Iterator[tuple[str,
     changes = dict(zip(listed, (parts for _, parts in fitted.plan.parts), strict=True))
     for column, label in enumerate(fitted.classes_in):
         if parts := changes.get(column):
-            shares = len(parts) > 1
-            yield (
-                repr(label),
-                ", ".join(f"{to!r} {weight:.4g}" if shares else repr(to) for to, weight in parts),
-            )
+            shares = [f" {weight:.4g}" if len(parts) > 1 else "" for _, weight in parts]
+            pairs = zip(parts, shares, strict=True)
+            yield repr(label), ", ".join(f"{to!r}{share}" for (to, _), share in pairs)
         elif all_labels:
             is_retired = fitted.outcome.columns[column] == RETIRED
             yield repr(label), "(retired)" if is_retired else "(stays)"
