@@ -23,7 +23,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from unlabel import LabelRemover, OutputFilter
-from unlabel._tables.streaming import ApplyOptions, apply_table, fit_table
+from unlabel._tables.rewriting import ApplyOptions
+from unlabel._tables.streaming import apply_table, fit_table
 from workload import confidences, machine
 
 LABELS = (1_000, 2_000, 5_000, 10_000, 20_000)

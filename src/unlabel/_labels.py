@@ -124,6 +124,13 @@ def listing(names: Sequence[object], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+def is_missing(label: Any) -> bool:
+    """Tell whether a true label is missing: None, NaN, an empty text, or NA of pandas."""
+    with suppress(TypeError):  # NA is neither equal to itself nor different
+        return bool(label is None or label == "" or label != label)
+    return True
+
+
 def nearest(label: object, classes: Sequence[Label]) -> Label | None:
     """Find the label whose text is most like another's, among the first of them."""
     by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}

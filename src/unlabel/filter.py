@@ -122,7 +122,9 @@ class OutputFilter:
     def __post_init__(self) -> None:
         classes = as_classes(self.classes_in)
         self._set("classes_in", classes)
-        self._set("plan", plan_for(classes, self.plan, None))
+        # A text of a label is not taken for the label here: that is for those who read plans.
+        plan = self.plan if isinstance(self.plan, LabelPlan) else LabelPlan(self.plan)
+        self._set("plan", plan.matched(classes, by_text=False))
         self._set("outcome", self.plan.outcome(classes))
         choice(self.method, METHODS, "method")
         choice(self.input, INPUT_KINDS, "input")

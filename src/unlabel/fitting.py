@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from unlabel._labels import as_classes
 from unlabel._method.literal import fit_literal
 from unlabel._method.statistics import fit_chain
 from unlabel._method.temperature import fit_temperature
+from unlabel._set_aside import SetAside
 from unlabel._typing import INPUT_KINDS, METHODS, Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -29,8 +31,12 @@ def fit_filter(
     method: Method = "osr",
     input: InputKind = "probabilities",
     calibrate: bool = False,
+    aside: SetAside | None = None,
 ) -> OutputFilter:
-    """Fit a filter on reference rows; `unlabel.LabelRemover` describes the arguments."""
+    """Fit a filter on reference rows; `unlabel.LabelRemover` describes the arguments.
+
+    A warning counts the rows that are set aside, unless they are counted in `aside`.
+    """
     choice(method, METHODS, "method")
     choice(input, INPUT_KINDS, "input")
     names = None if classes is None else as_classes(classes)
@@ -51,14 +57,19 @@ def fit_filter(
             "The filter requires y to be passed, but the target y is None: give each reference "
             "row's true label."
         )
-    truth = np.full(len(rows), -1) if labels is None else true_columns(labels, names, len(rows))
+    counted = SetAside(names) if aside is None else aside
+    truth = np.full(len(rows), -1)
+    if labels is not None:
+        truth = true_columns(labels, names, len(rows), counted)
     # Sort once: a pass over all rows per label would be slow with many labels.
     order = np.argsort(truth, kind="stable")
     starts, stops = (np.searchsorted(truth[order], columns, side) for side in ("left", "right"))
     references = [rows[order[slice(*ends)]] for ends in zip(starts, stops, strict=True)]
     means, shares = np.zeros((2, len(removed), len(names)))
     if method != "mask":
-        _require_rows(references, removed)
+        for reference, label in zip(references, removed, strict=True):
+            if len(reference) == 0:
+                raise no_reference_rows(label, counted)
         if method == "osr":
             means, shares = fit_chain(references, columns, len(names), input)
         else:
@@ -72,16 +83,19 @@ def fit_filter(
         method=method,
         input=input,
     )
-    return calibrated(fitted, rows, truth) if calibrate else fitted
+    if calibrate:
+        fitted = calibrated(fitted, rows, truth)
+    if aside is None and counted.rows:
+        warnings.warn(f"{counted}.", stacklevel=4)  # the line that calls an estimator's fit
+    return fitted
 
 
-def _require_rows(references: Sequence[Floats], removed: Sequence[Label]) -> None:
-    for reference, label in zip(references, removed, strict=True):
-        if len(reference) == 0:
-            raise UnlabelError(
-                f"The label {label!r} has no reference rows: give the model's outputs on some "
-                "inputs of that label, or use method='mask', which needs none."
-            )
+def no_reference_rows(label: Label, aside: SetAside) -> UnlabelError:
+    """Describe a retired label without reference rows; its rows may have been set aside."""
+    return UnlabelError(
+        f"The label {label!r} has no reference rows{f', and {aside}' if aside.rows else ''}: give "
+        "the model's outputs on some inputs of that label, or use method='mask', which needs none."
+    )
 
 
 def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilter:

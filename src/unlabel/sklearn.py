@@ -22,12 +22,16 @@ FLOATS = [np.float64, np.float32, np.float16]
 
 
 class LabelRemover(TransformerMixin, BaseEstimator):
-    """Retire labels from confidence vectors.
+    """Change the labels of confidence vectors: retire, merge, rename and split them.
 
     Parameters
     ----------
-    remove, keep : list of labels
-        Either the labels to retire, in that order, or the labels to retain, which may be a set.
+    remove : list of labels, mapping or LabelPlan, optional
+        The labels to retire, in that order. A mapping gives each label's destination: None
+        retires it, a label takes its confidence, and a mapping of labels to weights splits it;
+        `unlabel.LabelPlan` describes them.
+    keep : list or set of labels, optional
+        In place of `remove`, the labels to retain; all others are retired.
     method : {"osr", "mask", "literal"}, default "osr"
         "osr" is the method. "mask" drops the labels and divides by the sum, and needs no
         reference rows. "literal" follows the published algorithm to the letter, for audit
@@ -35,7 +39,8 @@ class LabelRemover(TransformerMixin, BaseEstimator):
     input : {"probabilities", "logits"}, default "probabilities"
         The kind of confidences. The result is probabilities in either case.
     calibrate : bool, default False
-        Also fit one temperature by log-loss, on the rows of retained labels. It changes no ranking.
+        Also fit one temperature by log-loss, on the rows of retained labels but for those that
+        are split, whose new label is not known. It changes no ranking.
     classes : list of labels, optional
         The labels of the columns, or an ``id2label`` that maps 0 to n - 1 to them. By default the
         column names of a data frame, otherwise 0 to n - 1. A data frame whose columns name these
@@ -46,7 +51,13 @@ class LabelRemover(TransformerMixin, BaseEstimator):
     filter_ : OutputFilter
         The fitted filter, to save and to apply elsewhere.
     classes_ : array of labels
-        The retained labels, in the order of the result's columns.
+        The result's labels, in the order of its columns.
+
+    Warns
+    -----
+    UserWarning
+        If rows were set aside, as they have no true label (None, NaN or an empty text), or one
+        that the model does not have.
 
     Examples
     --------
@@ -60,6 +71,11 @@ class LabelRemover(TransformerMixin, BaseEstimator):
            [0.889, 0.111]])
     >>> remover.classes_
     array(['dog', 'fox'], dtype='<U3')
+    >>> merging = LabelRemover(remove={"cat": "pet", "dog": "pet"}, classes=["cat", "dog", "fox"])
+    >>> merging.fit_transform(confidences).round(3)
+    array([[0.9, 0.1],
+           [0.7, 0.3],
+           [0.9, 0.1]])
     """
 
     def __init__(
@@ -87,8 +103,8 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         X : array of shape (n_rows, n_labels)
             The model's confidences on the reference inputs.
         y : array of shape (n_rows,), optional
-            Their true labels. Only `calibrate` uses rows of retained labels, and
-            ``method="mask"`` needs no true labels.
+            Their true labels. Only `calibrate` uses rows of retained labels. Neither
+            ``method="mask"`` nor a change that retires no label needs true labels.
 
         Returns
         -------
@@ -108,7 +124,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Turn confidences in all labels into confidences in the retained ones.
+        """Turn confidences in the model's labels into confidences in the result's.
 
         Parameters
         ----------
@@ -116,7 +132,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        array of shape (n_rows, n_labels - n_removed)
+        array of shape (n_rows, number of `classes_`)
             Rows that sum to 1, in the dtype of `X`.
         """
         check_is_fitted(self)
@@ -126,7 +142,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         return self.filter_.apply(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the result's columns: the retained labels, as texts."""
+        """Names of the result's columns: its labels, as texts."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.filter_.classes], dtype=object)
 
@@ -138,7 +154,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
 
 
 class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Retire labels of a classifier.
+    """Change the labels of a classifier: retire, merge, rename and split them.
 
     Parameters
     ----------
@@ -155,7 +171,7 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     filter_ : OutputFilter
         The filter on its confidences.
     classes_ : array of labels
-        The retained labels.
+        The result's labels, in the order of the columns of `predict_proba`.
 
     Notes
     -----
@@ -229,12 +245,12 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return self
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the retained labels, in the order of `classes_`."""
+        """Probabilities of the result's labels, in the order of `classes_`."""
         check_is_fitted(self)
         return self.filter_.apply(self.estimator_.predict_proba(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable of the retained labels."""
+        """Most probable of the result's labels."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 

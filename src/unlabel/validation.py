@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import known_columns, label_key, no_such_label
+from unlabel._set_aside import SetAside
 from unlabel._typing import Columns, Float64s, Floats, InputKind, Label
 from unlabel.errors import UnlabelError
 
@@ -66,16 +67,26 @@ def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
     return [label for _, label in position], positions
 
 
-def true_columns(labels: Any, classes: Sequence[Label], n_rows: int) -> Columns:
-    """Find the column of each row's true label."""
+def true_columns(
+    labels: Any, classes: Sequence[Label], n_rows: int, aside: SetAside | None = None
+) -> Columns:
+    """Find the column of each row's true label, -1 if the row is set aside.
+
+    Without `aside`, where they are counted, no row is.
+    """
     distinct, positions = distinct_labels(labels)
     if len(positions) != n_rows:
         raise UnlabelError(f"{n_rows} rows have {len(positions)} true labels: give one per row.")
     columns = known_columns(distinct, classes)
-    if (columns < 0).any():
-        unknown = int(np.argmin(columns))
-        row = int(np.argmax(positions == unknown))
-        raise no_such_label(distinct[unknown], classes, f", the true label of row {row}")
+    unknown = np.flatnonzero(columns < 0)
+    if len(unknown) and aside is None:
+        row = int(np.argmax(positions == unknown[0]))
+        raise no_such_label(distinct[unknown[0]], classes, f", the true label of row {row}")
+    if len(unknown) and aside is not None:
+        counts = np.bincount(positions)
+        for at in unknown.tolist():
+            aside.add(distinct[at], int(counts[at]))
+        aside.refuse_all(n_rows)
     return columns[positions]
 
 

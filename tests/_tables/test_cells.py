@@ -94,7 +94,7 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     labels[25] = "dgo"
     columns = {name: rows[:, i] for i, name in enumerate(NAMES)}
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
-    arguments = ("fit", tmp_path / "in.parquet", "--remove", "dog")
+    arguments = ("fit", tmp_path / "in.parquet", "--remove", "dog", "--strict")
     assert "row 25 has it as its true label" in refused(*arguments, "--out", tmp_path / "g")
 
 

@@ -279,7 +279,7 @@ json.dump({"results": results, "grown": peak() - base}, sys.stdout)
 
 def command(name):
     if name in FIT:
-        return ["fit", name, "--remove", "cat", "--out", f"{name}.out.safetensors"]
+        return ["fit", name, "--remove", "cat", "--strict", "--out", f"{name}.out.safetensors"]
     return ["apply", "../filter.safetensors", name, "--out", f"{name}.out.parquet"]
 
 

@@ -214,7 +214,10 @@ def test_a_number_that_is_not_there_is_no_label(tmp_path):
     columns = {"nan": [0.5, 0.5], "1": [0.5, 0.5], "label": [float("nan"), 1.0]}
     pa.parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
     options = ("--classes", "nan,1", "--remove", "nan", "--out", tmp_path / "f.safetensors")
-    assert "Row 0 has no true label" in refused("fit", tmp_path / "in.parquet", *options)
+    error = refused("fit", tmp_path / "in.parquet", *options)
+    assert "'nan' has no reference rows, and 1 row without a true label was set aside" in error
+    error = refused("fit", tmp_path / "in.parquet", *options, "--strict")
+    assert "Row 0 has no true label" in error
 
 
 def test_a_list_is_not_a_true_label(rows, tmp_path):

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover, OutputFilter
+from unlabel import LabelPlan, LabelRemover, OutputFilter
+from unlabel.cli.changes import count_changes
+from unlabel.fitting import fit_filter
 
 NAMES = ["cat", "dog", "fox", "owl"]
 
@@ -53,6 +55,111 @@ def test_inspect_says_that_it_shows_the_output_of_a_mean_and_not_a_mean_of_outpu
     assert f"{mean_of_outputs:.1%}" not in text
     assert "Where the mean vector of each retired label goes" in text
     assert "The mean of its filtered rows can differ" in text
+
+
+PLAN = {"owl": None, "cat": "pet", "dog": "pet", "fox": {"red": 0.25, "grey": 0.75}}
+
+
+def save_changed(path, **texts):
+    rows = np.random.default_rng(2).dirichlet(np.ones(4), size=40)
+    truth = np.array(NAMES)[np.arange(40) % 4]
+    fitted = fit_filter(rows, truth, classes=NAMES, remove=LabelPlan(PLAN, **texts))
+    fitted.save(path)
+    return fitted
+
+
+def test_inspect_shows_the_plan(tmp_path):
+    path = tmp_path / "f.safetensors"
+    fitted = save_changed(path, title="Version 2", note="owls are gone")
+    code, text, error = unlabel("inspect", path)
+    assert (code, error) == (0, "")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    for line in (
+        "title Version 2",
+        "note owls are gone",
+        "changes 1 of 4 labels retired, 2 merged into 1, 1 split",
+        "retired 1: 'owl'",
+        "result 3: 'pet', 'red', 'grey'",
+        "protocol 2",
+        "'cat' 'pet'",
+        "'dog' 'pet'",
+        "'fox' 'red' 0.25, 'grey' 0.75",
+    ):
+        assert line in lines
+    assert fitted.plan.digest in text.replace("\n", "").replace(" ", "")
+    assert "'owl' (retired)" not in lines
+    lines = [" ".join(line.split()) for line in unlabel("inspect", path, "--all")[1].splitlines()]
+    assert "'owl' (retired)" in lines
+
+
+def test_inspect_shows_every_label_if_asked_to(tmp_path):
+    plan = dict.fromkeys(range(30), "few")
+    OutputFilter.mask(range(100), plan).save(tmp_path / "f")
+    text = unlabel("inspect", tmp_path / "f")[1]
+    assert "and 10 more" in text
+    assert "51 more" in text
+    lines = unlabel("inspect", tmp_path / "f", "--all")[1].splitlines()
+    assert "more" not in "".join(lines)
+    pairs = [line.split() for line in lines if len(line.split()) == 2]
+    for label in range(100):
+        assert [str(label), "'few'" if label < 30 else "(stays)"] in pairs
+
+
+def test_inspect_prints_everything_as_json(tmp_path):
+    path = tmp_path / "f.safetensors"
+    fitted = save_changed(path, title="Version 2 \x7f\x1b\u202e", note="owls are gone")
+    assert r"Version 2 \x7f\x1b\u202e" in unlabel("inspect", path)[1]
+    code, text, error = unlabel("inspect", path, "--json")
+    assert (code, error) == (0, "")
+    assert re.fullmatch(r"[\n -~]*", text)
+    assert json.loads(text) == {
+        "protocol": 2,
+        "method": "osr",
+        "input": "probabilities",
+        "temperature": 1.0,
+        "classes_in": NAMES,
+        "classes": ["pet", "red", "grey"],
+        "removed": [{"label": "owl", "reference_rows": 10}],
+        "plan": {
+            "title": "Version 2 \x7f\x1b\u202e",
+            "note": "owls are gone",
+            "unlisted": "keep",
+            "digest": fitted.plan.digest,
+            "changes": [
+                {"from": "owl", "to": []},
+                {"from": "cat", "to": [{"label": "pet", "weight": 1.0}]},
+                {"from": "dog", "to": [{"label": "pet", "weight": 1.0}]},
+                {
+                    "from": "fox",
+                    "to": [{"label": "red", "weight": 0.25}, {"label": "grey", "weight": 0.75}],
+                },
+            ],
+        },
+    }
+
+
+def test_inspect_names_the_protocol_of_the_file():
+    old = Path(__file__).parents[1] / "golden" / "protocol-1.safetensors"
+    assert json.loads(unlabel("inspect", old, "--json")[1])["protocol"] == 1
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        ([], "0 of 4 labels retired"),
+        (["cat", "dog"], "2 of 4 labels retired"),
+        ({"cat": "dog"}, "2 of 4 labels merged into 1"),
+        ({"cat": "x", "dog": "x", "fox": "y", "owl": "y"}, "4 of 4 labels merged into 2"),
+        ({"cat": "dog", "dog": "cat"}, "2 of 4 labels renamed"),
+        (
+            {"cat": None, "dog": "fox", "owl": "bird"},
+            "1 of 4 labels retired, 2 merged into 1, 1 renamed",
+        ),
+        ({"cat": {"dog": 0.5, "new": 0.5}, "owl": "bird"}, "1 of 4 labels renamed, 1 split"),
+    ],
+)
+def test_changes_are_counted(plan, says):
+    assert count_changes(OutputFilter.mask(NAMES, plan)) == says
 
 
 HOSTILE = "cat\x1b[2J\x1b[H\n\u202ekept  0\x9b"

@@ -12,6 +12,7 @@ ROOT = Path(unlabel.__file__).parent
 LAYERS = [
     ("_typing", "_printing", "errors"),
     ("_labels",),
+    ("_set_aside",),
     ("validation",),
     ("_method", "_files"),
     ("_plans",),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from unlabel import LabelPlan, OutputFilter, UnlabelError
+from unlabel.fitting import fit_filter
 from unlabel.plan import plan_for
 
 
@@ -124,3 +125,12 @@ def test_a_plan_reads_as_the_mapping_it_was_made_of():
     assert repr(plan) == "<LabelPlan: 4 changes, unlisted='keep'>"
     assert plan.named(title="v2").title == "v2"
     assert plan.named(note="n").digest == plan.digest
+
+
+def test_texts_are_not_taken_for_numbers_but_in_plans():
+    rows = [[0.5, 0.25, 0.25]]
+    for changes, classes in (({1: "2"}, (0, "2", 2)), (LabelPlan({"1": "2"}), (0, 2))):
+        fitted = fit_filter(rows, classes=[0, 1, 2], remove=changes, method="mask")
+        assert fitted.classes == classes
+    with pytest.raises(UnlabelError, match="no label '1'"):
+        fit_filter(rows, classes=[0, 1, 2], remove=["1"], method="mask")

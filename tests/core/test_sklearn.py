@@ -1,5 +1,9 @@
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import StackingClassifier
@@ -13,11 +17,12 @@ from sklearn.svm import SVC
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unlabel import LabelRemovalClassifier, LabelRemover, UnlabelError
+import plain
+import plain_plan
+from unlabel import LabelPlan, LabelRemovalClassifier, LabelRemover, UnlabelError
 from unlabel.fitting import fit_filter
 
 NAMES = ["cat", "dog", "fox", "owl"]
-NO_COLUMN = "the check's true labels include one that has no column"
 ALL_GONE = "one column is one label, and no other would remain"
 ALL_COLUMNS = "the check expects a column and predictions for every label of y"
 
@@ -25,18 +30,12 @@ CHECKED = [
     (
         LabelRemover(remove=[1], input="logits"),
         {
-            "check_estimators_overwrite_params": NO_COLUMN,
-            "check_estimators_fit_returns_self": NO_COLUMN,
-            "check_readonly_memmap_input": NO_COLUMN,
             "check_fit2d_1feature": ALL_GONE,
         },
     ),
     (
         LabelRemover(remove=[0], input="logits", method="mask"),
         {
-            "check_estimators_overwrite_params": NO_COLUMN,
-            "check_estimators_fit_returns_self": NO_COLUMN,
-            "check_readonly_memmap_input": NO_COLUMN,
             "check_fit2d_1feature": ALL_GONE,
         },
     ),
@@ -58,6 +57,7 @@ def exceptions(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*of labels that the model does not have")  # no column
 @parametrize_with_checks([estimator for estimator, _ in CHECKED], expected_failed_checks=exceptions)
 def test_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
@@ -270,7 +270,96 @@ def test_numpy_scalars_are_labels_as_their_python_values_are(confidences):
     assert all(type(label) is int for label in remover.filter_.removed)
 
 
+# Plans
+
+ROWS = np.random.default_rng(1).dirichlet(np.ones(4), 40)
+TRUTH = [NAMES[i % 4] for i in range(40)]
+PLAN = {"owl": None, "cat": "pet", "dog": "pet", "fox": {"red": 0.25, "grey": 0.75}}
+
+
+@given(plain_plan.changes_of(NAMES))
+def test_random_plans(plan):
+    remover = LabelRemover(plan, classes=NAMES).fit(ROWS, TRUTH)
+    steps = plain_plan.steps_of(plan, NAMES, ROWS, TRUTH)
+    expected = plain_plan.changed_rows(plan, NAMES, ROWS, steps)
+    np.testing.assert_allclose(remover.transform(ROWS), expected, rtol=0, atol=1e-12)
+    names = plain_plan.result_labels(plan, NAMES)
+    assert remover.classes_.tolist() == remover.get_feature_names_out().tolist() == names
+
+
+@pytest.mark.parametrize("plan", [PLAN, LabelPlan(PLAN, title="Version 2")], ids=["dict", "plan"])
+def test_a_plan_is_cloned_pickled_and_set(plan):
+    remover = LabelRemover(plan, classes=NAMES)
+    assert remover.get_params()["remove"] is plan
+    first = remover.fit(ROWS, TRUTH).filter_
+    assert clone(remover).fit(ROWS, TRUTH).filter_ == first
+    loaded = pickle.loads(pickle.dumps(remover))
+    assert loaded.filter_ == first
+    np.testing.assert_array_equal(loaded.transform(ROWS), remover.transform(ROWS))
+    other = clone(remover).set_params(remove={"cat": "dog"}).fit(ROWS)
+    assert other.classes_.tolist() == ["dog", "fox", "owl"]
+
+
+def test_a_plan_on_a_data_frame(pd):
+    frame = pd.DataFrame(ROWS, columns=NAMES, index=np.arange(40) + 7)
+    remover = LabelRemover(PLAN).set_output(transform="pandas").fit(frame, TRUTH)
+    result = remover.transform(frame)
+    assert result.columns.tolist() == ["pet", "red", "grey"]
+    assert result.index.tolist() == frame.index.tolist()
+    np.testing.assert_array_equal(result, remover.filter_.apply(ROWS))
+
+
+def test_numbers_and_texts_as_new_labels():
+    remover = LabelRemover({0: "other", 1: "other", 2: 7}).fit(ROWS)
+    assert remover.classes_.tolist() == ["other", 7, 3]
+    assert remover.get_feature_names_out().tolist() == ["other", "7", "3"]
+
+
+def test_a_temperature_is_fitted_on_the_rows_whose_new_label_is_known(cifar10):
+    logits, truth = cifar10
+    rows = np.exp(logits - logits.max(axis=1, keepdims=True))
+    rows /= rows.sum(axis=1, keepdims=True)
+    plan = {0: None, 1: "vehicle", 9: "vehicle", 2: {"wild": 0.5, "tame": 0.5}, 3: 5}
+    remover = LabelRemover(plan, calibrate=True).fit(rows, truth)
+    uncalibrated = replace(remover.filter_, temperature=1.0).apply(rows)
+    names = plain_plan.result_labels(plan, range(10))
+    known, columns = [], []
+    for row, label in enumerate(truth.tolist()):
+        parts = plain_plan.parts_of(plan, label)
+        if len(parts) == 1:
+            known.append(row)
+            columns.append(names.index(parts[0][0]))
+    assert set(truth[known].tolist()) == {1, 3, 4, 5, 6, 7, 8, 9}
+    expected = plain.best_temperature(uncalibrated[known].tolist(), columns)
+    assert remover.filter_.temperature == pytest.approx(expected, rel=1e-6)
+
+
 # LabelRemovalClassifier
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_a_changed_classifier_answers_with_the_new_labels(iris, calibrate):
+    X, y, model = iris
+    plan = {0: None, 1: "a", 2: "b"}
+    changed = LabelRemovalClassifier(FrozenEstimator(model), plan, calibrate=calibrate).fit(X, y)
+    rows = model.predict_proba(X)
+    steps = plain_plan.steps_of(plan, [0, 1, 2], rows, y)
+    expected = plain_plan.changed_rows(plan, [0, 1, 2], rows, steps)
+    assert changed.classes_.tolist() == ["a", "b"]
+    names = np.array(["a", "b"])[expected.argmax(axis=1)]
+    np.testing.assert_array_equal(changed.predict(X), names)
+    if not calibrate:
+        np.testing.assert_allclose(changed.predict_proba(X), expected, rtol=0, atol=1e-12)
+
+
+def test_a_grid_search_chooses_a_plan(iris):
+    X, y, model = iris
+    grid = {"remove": [{1: 2}, LabelPlan({2: 1}), {0: None}]}
+    search = GridSearchCV(
+        LabelRemovalClassifier(FrozenEstimator(model), []), grid, scoring="accuracy", cv=3
+    ).fit(X, y)
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
+    assert search.best_estimator_.filter_.plan == LabelPlan(search.best_params_["remove"])
 
 
 def test_the_classifier_gives_what_its_filter_gives(iris):

@@ -14,7 +14,8 @@ from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import NUMBERS, TEXTS, edited_bytes
 from unlabel import UnlabelError
 from unlabel._tables.formats import open_table
-from unlabel._tables.streaming import ApplyOptions, apply_table, fit_table
+from unlabel._tables.rewriting import ApplyOptions
+from unlabel._tables.streaming import apply_table, fit_table
 from unlabel.fitting import fit_filter
 
 CLASSES = ["cat", "dog", "fox"]

@@ -3,6 +3,7 @@
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+import numpy as np
 from hypothesis import strategies as st
 
 import plain
@@ -71,6 +72,38 @@ def redistributed(changes, labels, row, steps):
         gone = retired(changes)
         whole = [Decimal(0) if label in gone else next(left) for label in labels]
         return add_up(changes, labels, whole)
+
+
+def changed_rows(changes, labels, rows, steps=None):
+    """Change rows by mask, or by the steps of `steps_of`, as an array of floats."""
+    results = []
+    for row in rows:
+        exact = [*map(Fraction, map(float, row))]
+        if steps is None:
+            results.append(masked(changes, labels, exact))
+            continue
+        left = iter(plain.apply_row(np.asarray(row, dtype=float), steps).tolist())
+        gone = retired(changes)
+        whole = [Fraction(0) if label in gone else Fraction(next(left)) for label in labels]
+        results.append(add_up(changes, labels, whole))
+    return np.array(results, dtype=float)
+
+
+def steps_of(changes, labels, rows, truth):
+    """Fit the retired labels, in the plan's order."""
+    gone = retired(changes)
+    references = [[r for r, t in zip(rows, truth, strict=True) if t == label] for label in gone]
+    return plain.fit(references, [labels.index(label) for label in gone], len(labels))
+
+
+def first_source(changes, labels, name):
+    """Find the first label that goes to a label of the result."""
+    return next(label for label in labels if name in dict(parts_of(changes, label)))
+
+
+def is_change(changes, before, after):
+    """Tell whether an answer changed: the new one is not a destination of the old one."""
+    return after not in dict(parts_of(changes, before))
 
 
 def at_temperature(row, temperature):

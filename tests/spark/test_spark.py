@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import Phase, example, given, settings
 
+import plain_plan
 from commands import unlabel
 from golden_integrations import (
     CLASSES,
@@ -28,7 +30,7 @@ from golden_integrations import (
     golden_filter,
 )
 from signals import outcomes
-from unlabel import LabelRemover, UnlabelError
+from unlabel import LabelPlan, LabelRemover, OutputFilter, UnlabelError
 from unlabel._method.threads import thread_limit
 from unlabel._tables.layout import ListColumn
 from unlabel.fitting import fit_filter
@@ -266,6 +268,81 @@ def test_nothing_runs_before_an_action(spark, retired):
     spark.sparkContext.setJobGroup("", "")
 
 
+# Plans
+
+NAMES = ["ant", "bee", "cat", "emu", "fox"]
+PLAN = {"emu": None, "ant": "insect", "bee": "insect", "fox": {"red": 0.25, "grey": 0.75}}
+FIVE = np.random.default_rng(3).dirichlet(np.ones(5), size=20)
+TRUTH = [NAMES[i % 5] for i in range(20)]
+
+
+@settings(max_examples=6, phases=[Phase.explicit, Phase.generate])
+@given(plan=plain_plan.changes_of(NAMES))
+@example(plan=PLAN)
+@example(plan={"ant": "fox", "fox": "ant", "cat": None})
+def test_random_plans(spark, plan):
+    steps = plain_plan.steps_of(plan, NAMES, FIVE, TRUTH)
+    expected = plain_plan.changed_rows(plan, NAMES, FIVE, steps)
+    names = plain_plan.result_labels(plan, NAMES)
+    fitted = fit_filter(FIVE, TRUTH, classes=NAMES, remove=plan)
+    table = wide_table(FIVE, NAMES).select(["fox", "id", *NAMES[:4]])
+    wide = face.apply(spark.createDataFrame(table), fitted, top_label=True)
+    order = []
+    for column in table.column_names:
+        here = [each for each in names if plain_plan.first_source(plan, NAMES, each) == column]
+        order += ["id"] if column == "id" else here
+    assert wide.columns == [*order, "top_label"]
+    np.testing.assert_allclose(rows_of(wide, names), expected, rtol=0, atol=1e-12)
+    arrays = face.apply(spark.createDataFrame(array_table(FIVE)), fitted, only_changed=True)
+    before, after = FIVE.argmax(axis=1), expected.argmax(axis=1)
+    changed = [
+        i for i in range(20) if plain_plan.is_change(plan, NAMES[before[i]], names[after[i]])
+    ]
+    table = arrays.toArrow().sort_by("id")
+    assert table["id"].to_pylist() == changed
+    found = np.array(table["confidences"].to_pylist()).reshape(-1, len(names))
+    np.testing.assert_allclose(found, expected[changed], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["osr", "mask"])
+def test_a_plan_is_fitted(spark, method):
+    df = spark.createDataFrame(wide_table(FIVE, NAMES, label=TRUTH))
+    plan = LabelPlan({"cat": None} | PLAN, title="Version 2", note="fewer")
+    fitted = face.fit(df, remove=plan, columns=NAMES, method=method)
+    expected = fit_filter(FIVE, TRUTH, classes=NAMES, remove=plan, method=method)
+    assert fitted.plan == expected.plan
+    assert fitted.removed == ("cat", "emu")
+    assert fitted.classes == ("insect", "red", "grey")
+    if method == "osr":
+        assert_same_filter(fitted, expected)
+    merged = face.fit(df.drop("label"), remove={"ant": "bee"}, columns=NAMES)
+    assert merged.classes == ("bee", "cat", "emu", "fox")
+
+
+def test_new_labels_beside_columns_of_other_names(spark):
+    fitted = OutputFilter.mask(NAMES, PLAN)
+    columns = ["p.ant", "p.bee", "p.cat", "p.emu", "p.fox"]
+    df = spark.createDataFrame(wide_table(FIVE, columns))
+    result = face.apply(df, fitted, columns=columns)
+    assert result.columns == ["id", "insect", "p.cat", "red", "grey"]
+    expected = plain_plan.changed_rows(PLAN, NAMES, FIVE)
+    np.testing.assert_allclose(rows_of(result, result.columns[1:]), expected, rtol=0, atol=1e-12)
+    taken = spark.createDataFrame(wide_table(FIVE, NAMES, insect=["x"] * 20))
+    with pytest.raises(UnlabelError, match="has a column 'insect' already: rename it first"):
+        face.apply(taken, fitted)
+
+
+def test_the_command_changes_labels(spark, tmp_path):
+    OutputFilter.mask(NAMES, PLAN).save(tmp_path / "f.safetensors")
+    pa.parquet.write_table(array_table(FIVE), tmp_path / "in.parquet")
+    arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet", "--engine", "spark")
+    code, output, error = unlabel(*arguments, "--out", tmp_path / "out.csv")
+    assert (code, error) == (0, "")
+    assert "20 rows written (1 of 5 labels retired, 2 merged into 1, 1 split)." in output
+    lines = "".join(path.read_text() for path in (tmp_path / "out.csv").glob("part-*"))
+    assert lines.startswith("id,insect,cat,red,grey\n")
+
+
 # Fitting
 
 
@@ -347,14 +424,15 @@ def test_fit_on_booleans_and_two_spellings_of_one_label(spark):
 
 def test_doubles_that_are_no_labels(spark):
     for value, says in [
-        ("double('nan')", "1 rows have no true label in column 'label': give them one."),
-        ("null", "1 rows have no true label in column 'label': give them one."),
-        ("1.5", "The model has no label '1.5', and column 'label' has"),
+        ("double('nan')", "^1 row without a true label was set aside"),
+        ("null", "^1 row without a true label was set aside"),
+        ("1.5", "^1 row of labels that the model does not have, such as '1.5'"),
     ]:
         df = spark.createDataFrame(array_table(ROWS)).selectExpr(
             "*", f"double(IF(id = 1, {value}, 0)) AS label"
         )
-        assert refusal(face.fit, df, remove=[0]).startswith(says)
+        with pytest.warns(UserWarning, match=says):
+            assert face.fit(df, remove=[0]).counts == (3,)
     nested = df.withColumnRenamed("label", "other").selectExpr("*", "array(other) AS label")
     assert "'label' has the type array<double> and true labels are texts, numbers" in refusal(
         face.fit, nested, remove=[0], columns="confidences"
@@ -454,17 +532,36 @@ def test_a_bad_row_in_a_fit_is_named(spark, retired):
 
 def test_true_labels_that_do_not_exist(spark, retired):
     columns = list(retired.classes_in)
-    df = spark.createDataFrame(wide_table(ROWS, columns, label=["cat", "dgo", "cat", "dog"]))
-    message = refusal(face.fit, df, remove=["cat"], columns=columns)
-    assert message.startswith("The model has no label 'dgo', and column")
-    assert message.endswith("the nearest is 'dog'.")
-    nulls = spark.createDataFrame(wide_table(ROWS, columns, label=["cat", None, "cat", "dog"]))
-    assert refusal(face.fit, nulls, remove=["cat"], columns=columns) == (
-        "1 rows have no true label in column 'label': give them one."
+    df = spark.createDataFrame(wide_table(ROWS, columns, label=["cat", "dgo", "cat", None]))
+    with pytest.warns(UserWarning, match="set aside") as caught:
+        fitted = face.fit(df, remove=["cat"], columns=columns)
+    [warning] = [each for each in caught if "set aside" in str(each.message)]
+    assert str(warning.message) == (
+        "1 row without a true label and 1 row of labels that the model does not have, such as "
+        "'dgo' (the nearest is 'dog'), were set aside."
     )
-    assert refusal(face.fit, df.replace("dgo", "dog"), remove=["fox"], columns=columns).startswith(
-        "The label 'fox' has no reference rows"
+    assert warning.filename == __file__
+    assert_same_filter(
+        fitted, fit_filter(ROWS[[0, 2]], ["cat"] * 2, classes=columns, remove=["cat"])
     )
+    message = refusal(face.fit, df, remove=["dog"], columns=columns)
+    assert message.startswith("The label 'dog' has no reference rows, and 1 row without a true")
+    message = refusal(face.fit, df.where("id = 1"), remove=["cat"], columns=columns)
+    assert message == (
+        "The model has no label 'dgo', nor any other of the true labels: the nearest is 'dog'."
+    )
+    message = refusal(face.fit, df.where("id = 3"), remove=["cat"], columns=columns)
+    assert message == "No row has a true label: give each reference row's true label."
+
+
+def test_many_other_labels_hide_none_of_the_model(spark):
+    labels = [f"id-{i}" if i % 10 else "b" for i in range(3000)]
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), 3000)
+    df = spark.createDataFrame(array_table(rows, label=labels))
+    with pytest.warns(UserWarning, match=r"^2,700 rows of labels .*, such as 'id-1' "):
+        fitted = face.fit(df, remove=["b"], classes=["a", "b", "c"])
+    expected = fit_filter(rows[::10], ["b"] * 300, classes=["a", "b", "c"], remove=["b"])
+    assert_same_filter(fitted, expected)
 
 
 def test_top_labels_of_several_types_are_texts(spark):
@@ -581,7 +678,7 @@ def left_over(folder):
 def test_command_line_parquet(spark, files, retired):
     code, out, err = spark_apply(files, "in.parquet", "kept.parquet", "--top-label")
     assert (code, err) == (0, "")
-    assert out.split()[-3:] == ["4", "rows", "written."]
+    assert out.endswith("4 rows written (1 of 3 labels retired).\n")
     kept = pa.parquet.read_table(files / "kept.parquet").sort_by("id")
     found = np.column_stack([kept["dog"], kept["fox"]])
     assert_same_numbers(found, retired.apply(ROWS))

@@ -103,6 +103,12 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {"classes_in": description.pop("classes"), **description, **tensors, "counts": counts}
 
 
+def read_protocol(path: str | os.PathLike[str]) -> int:
+    """Read the protocol number of a file that `load` has read."""
+    with safe_open(path, framework="numpy") as content:
+        return int(json.loads(content.metadata()[KEY])["protocol"])
+
+
 def _description(path: Path, text: str | None) -> dict[str, Any]:
     if text is None:
         raise malformed(path, "it is a safetensors file without unlabel's description")

@@ -13,13 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import no_such_label
+from unlabel._labels import is_missing, no_such_label
+from unlabel._set_aside import SetAside
 from unlabel._tables.cells import plain
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 
-# The most texts that can stand for one label in a column: 'TRUE', 'True' and 'true'.
-MOST_SPELLINGS = 3
 # As Arrow and JSON, Python, and spreadsheets write them.
 TRUTH_VALUES = {"true", "false", "True", "False", "TRUE", "FALSE"}
 WHOLE = re.compile(r"(-?[0-9]+)(\.0)?")
@@ -76,24 +75,38 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
 
 
 def true_labels(
-    batch: pa.RecordBatch, name: str, classes: Sequence[Label], first_row: int
+    batch: pa.RecordBatch,
+    name: str,
+    classes: Sequence[Label],
+    first_row: int,
+    aside: SetAside | None = None,
 ) -> npt.NDArray[np.intp]:
-    """Find the positions of a batch's true labels among the labels of the model."""
-    encoded = pc.dictionary_encode(label_cells(batch.column(name), name))
+    """Find the positions of a batch's true labels among the labels of the model.
+
+    The position is -1 if the row is set aside. Without `aside`, where they are counted, no
+    row is.
+    """
+    cells = label_cells(batch.column(name), name)
+    encoded = pc.dictionary_encode(cells, null_encoding="encode")
     positions = label_positions(encoded.dictionary, classes)
-    first_null = pc.index(pc.is_null(encoded.indices), True).as_py()
+    indices = encoded.indices.to_numpy()
+    counts = np.bincount(indices, minlength=len(positions))
     for code, position in enumerate(positions):
-        if position is None:
-            row, value = pc.index(encoded.indices, code).as_py(), encoded.dictionary[code]
-            if is_missing(value.as_py()):
-                first_null = row
-                break
-            where = f", and row {first_row + row} has it as its true label"
-            raise no_such_label(value.cast(pa.string()).as_py(), classes, where)
-    if first_null >= 0:
-        row = first_row + first_null
-        raise UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
-    return np.asarray(np.array(positions, dtype=np.intp)[encoded.indices.to_numpy()])
+        if position is not None:
+            continue
+        value = encoded.dictionary[code]
+        label = None if is_missing(value.as_py()) else value.cast(pa.string()).as_py()
+        if aside is not None:
+            aside.add(label, int(counts[code]))
+            continue
+        row = first_row + int(np.argmax(indices == code))
+        if label is None:
+            raise UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
+        raise no_such_label(label, classes, f", and row {row} has it as its true label")
+    found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)[indices]
+    if aside is not None:
+        aside.row_numbers += (first_row + np.flatnonzero(found < 0)).tolist()
+    return np.asarray(found)
 
 
 def label_cells(column: pa.Array, name: str) -> pa.Array:
@@ -109,11 +122,6 @@ def label_cells(column: pa.Array, name: str) -> pa.Array:
             "choose another column with --label-column."
         ) from error
     return texts if pa.types.is_binary(column.type) or pa.types.is_null(column.type) else column
-
-
-def is_missing(value: Any) -> bool:
-    """Tell whether a cell is empty: null, NaN or an empty text."""
-    return value is None or value == "" or value != value
 
 
 def _spellings(value: Any, text: str, whole_below: float) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -41,10 +41,10 @@ class WideColumns:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         return np.column_stack([as_floats(columns[name], name, first_row) for name in self.names])
 
-    def columns(self, rows: Floats, classes: Sequence[Label]) -> dict[str, pa.Array]:
-        """Turn an array of confidences over some of the labels into columns."""
+    def columns(self, rows: Floats) -> dict[str, pa.Array]:
+        """Turn an array of confidences into columns."""
         by_label = np.ascontiguousarray(rows.T)
-        return {str(label): pa.array(by_label[i]) for i, label in enumerate(classes)}
+        return {name: pa.array(by_label[i]) for i, name in enumerate(self.names)}
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class ListColumn:
         rows = as_floats(lists.flatten(), self.name, first_row, labels).reshape(-1, labels)
         return rows if self.order is None else rows[:, self.order]
 
-    def columns(self, rows: Floats, classes: Sequence[Label]) -> dict[str, pa.Array]:
-        """Turn an array of confidences over some of the labels into columns."""
+    def columns(self, rows: Floats) -> dict[str, pa.Array]:
+        """Turn an array of confidences into columns."""
         lists = list_column(rows)
         return {
             self.name: lists if self.fixed_size else lists.cast(pa.list_(lists.type.value_type))
@@ -260,17 +260,22 @@ def replace_confidences(
     source: TableColumns,
     confidences: dict[str, pa.Array],
     added: dict[str, pa.Array],
+    places: Mapping[str, Sequence[str]] | None = None,
 ) -> pa.RecordBatch:
-    """Put new confidences in the place of a batch's own, and further columns at its end."""
-    own, waiting = set(source.names), dict(confidences)
-    is_same_layout = own.issuperset(confidences)
+    """Put new confidences in the place of a batch's own, and further columns at its end.
+
+    `places` names the new columns in the place of each old one; by default all of them stand
+    where the first old one stood.
+    """
+    own, waiting = set(source.names), [*confidences]
     columns: list[tuple[pa.Field, pa.Array]] = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         if field.name not in own:
             columns.append((field, column))
             continue
-        names = {field.name} & waiting.keys() if is_same_layout else [*waiting]
-        columns += [_named(name, waiting.pop(name)) for name in names]
+        names = waiting if places is None else places.get(field.name, ())
+        columns += [_named(name, confidences[name]) for name in names]
+        waiting = []
     columns += [_named(*item) for item in added.items()]
     schema = pa.schema([field for field, _ in columns], batch.schema.metadata)
     return pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,19 +14,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from unlabel._labels import known_columns, label_array
+from unlabel._set_aside import SetAside
 from unlabel._tables.formats import Table, errors_naming, open_table
 from unlabel._tables.labels import true_labels
 from unlabel._tables.layout import (
-    ListColumn,
     TableColumns,
-    WideColumns,
     no_label_column,
-    replace_confidences,
     require_columns,
     table_columns,
 )
 from unlabel._tables.plans import plan_of_texts
-from unlabel._tables.writing import plain_labels, write_table
+from unlabel._tables.rewriting import ApplyOptions, Rewriting, target_columns
+from unlabel._tables.writing import write_table
 from unlabel._typing import Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -36,8 +33,6 @@ from unlabel.fitting import fit_filter
 from unlabel.validation import as_confidences, refuse_probabilities
 
 T = TypeVar("T")
-
-TOP_LABEL, REMOVED_MASS = "top_label", "removed_mass"
 
 
 def fit_table(
@@ -52,19 +47,36 @@ def fit_table(
     list_column: str | None,
     label_column: str,
     progress: Progress,
-) -> tuple[OutputFilter, str]:
-    """Fit a filter on a table of reference rows; give a sentence too if labels were guessed."""
-    needs_truth = calibrate or method != "mask"
+    from_column: str | None = None,
+    to_column: str | None = None,
+    title: str | None = None,
+    note: str | None = None,
+    strict: bool = False,
+) -> tuple[OutputFilter, list[str]]:
+    """Fit a filter on a table of reference rows, and give sentences about what it assumed.
+
+    Rows that cannot be used are set aside; if `strict`, they are refused.
+    """
     table = open_table(path)
-    columns = confidence_columns(table, classes, list_column, label_column, needs_truth)
-    plan = plan_of_texts(columns.classes, remove, keep)
+    may_need_truth, has_truth = calibrate or method != "mask", label_column in table.schema.names
+    columns = confidence_columns(
+        table, classes, list_column, label_column, may_need_truth and has_truth
+    )
+    plan = plan_of_texts(
+        columns.classes, remove, keep, from_column=from_column, to_column=to_column
+    ).named(title, note)
     removed = [columns.classes[column] for column in plan.outcome(columns.classes).removed]
+    needs_truth = may_need_truth and (calibrate or bool(removed))
+    if needs_truth and not has_truth:
+        raise no_label_column(table, label_column, classes, list_column)
+    aside = SetAside(columns.classes)
     rows, labels = read_confidences(
         table,
         columns,
         input=input,
         label_column=label_column if needs_truth else None,
         only=None if calibrate or not needs_truth else removed,
+        aside=None if strict else aside,
         progress=progress,
     )
     fitted = fit_filter(
@@ -75,8 +87,9 @@ def fit_table(
         method=method,
         input=input,
         calibrate=calibrate,
+        aside=aside,
     )
-    return fitted, columns.guess
+    return fitted, [*filter(None, (f"{aside}." if aside.rows else "", columns.guess))]
 
 
 def confidence_columns(
@@ -109,29 +122,36 @@ def read_confidences(
     progress: Progress,
     only: Sequence[Label] | None = None,
     label_classes: Sequence[Label] | None = None,
+    aside: SetAside | None = None,
 ) -> tuple[Floats, npt.NDArray[Any] | None]:
     """Read a table's confidences, and its true labels if there is a column of them.
 
     With `only`, rows of other true labels are left out. True labels are among
-    `label_classes`, by default the labels of the confidences.
+    `label_classes`, by default the labels of the confidences; rows of other labels and of none
+    are left out and counted in `aside`, or refused without it.
     """
     truth_classes = columns.classes if label_classes is None else label_classes
     wanted = None if only is None else known_columns(only, columns.classes).tolist()
     rows, truth = [], []
     seen: set[int] = set()
+    row_count = 0
     for batch, first_row in numbered_batches(table, progress):
         with errors_naming(table.path, advice=columns.guess):
             confidences = read_rows(batch, columns, input, first_row)
+            row_count += len(confidences)
             if label_column is not None:
-                labels = true_labels(batch, label_column, truth_classes, first_row)
+                labels = true_labels(batch, label_column, truth_classes, first_row, aside)
                 seen.update(np.unique(labels).tolist())
-                if wanted is not None:
-                    used = np.isin(labels, wanted)
+                used = labels >= 0 if wanted is None else np.isin(labels, wanted)
+                if not used.all():
                     confidences, labels = confidences[used], labels[used]
                 truth.append(labels)
         rows.append(confidences)
     if not rows:
         raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
+    if aside is not None:
+        with errors_naming(table.path, advice=columns.guess):
+            aside.refuse_all(row_count)
     every_row = np.concatenate(rows)
     if input == "logits":
         if columns.guess:
@@ -161,59 +181,6 @@ def _refuse_doubtful_logits(table: Table, columns: TableColumns, seen: set[int])
 
 
 @dataclass(frozen=True)
-class ApplyOptions:
-    """The options of `apply`, whichever engine reads and writes the table."""
-
-    top_label: bool = False
-    removed_mass: bool = False
-    only_changed: bool = False
-    list_column: str | None = None
-    overwrite: bool = False
-
-
-@dataclass(frozen=True)
-class Rewriting:
-    """How a filter rewrites the batches of a table, wherever they come from."""
-
-    fitted: OutputFilter
-    source: TableColumns
-    target: TableColumns
-    options: ApplyOptions
-
-    def of(self, batch: pa.RecordBatch, rows: Floats) -> tuple[pa.RecordBatch, int]:
-        """Rewrite a batch with its validated `rows`, and count those whose top label changed."""
-        result, mass, _ = self.fitted.filter_checked(rows, with_mass=self.options.removed_mass)
-        top = result.argmax(axis=1)
-        added = {}
-        if self.options.top_label:
-            added[TOP_LABEL] = self._labels.take(pa.array(top))
-        if mass is not None:
-            added[REMOVED_MASS] = pa.array(mass)
-        retained = [self.target.classes[column] for column in self.fitted.retained_columns]
-        confidences = self.target.columns(result, retained)
-        after = replace_confidences(batch, self.source, confidences, added)
-        changed = self.fitted.retained_columns[top] != rows.argmax(axis=1)
-        if self.options.only_changed:
-            after = after.filter(pa.array(changed))
-        return after, int(changed.sum())
-
-    @cached_property
-    def _labels(self) -> pa.Array:
-        return pa.array(plain_labels(self.fitted.classes))
-
-    def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
-        """Give the schema of the result, and refuse a table that has an added column already."""
-        # An empty batch goes the way of all others, so that the schemas cannot differ.
-        empty = pa.RecordBatch.from_pylist([], schema=schema)
-        after = self.of(empty, self.source.read(empty, 0))[0].schema
-        times = Counter(after.names)
-        for name in (TOP_LABEL, REMOVED_MASS, *self.target.names):
-            if times[name] > 1:
-                raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
-        return after
-
-
-@dataclass(frozen=True)
 class Applied:
     """The rows of a table that was filtered: read, changed in their top label, written."""
 
@@ -232,7 +199,7 @@ def apply_table(
     """Write a table with the filter applied to its confidences."""
     table = open_table(path)
     source = table_columns(table, fitted.classes_in, list_column=options.list_column)
-    rewriting = Rewriting(fitted, source, target_columns(source, Path(out)), options)
+    rewriting = Rewriting(fitted, source, target_columns(fitted, source, Path(out)), options)
     schema = rewriting.schema(table.schema, str(path))
 
     def rewritten() -> Iterator[tuple[pa.RecordBatch, int, int]]:
@@ -277,14 +244,3 @@ def read_rows(
 ) -> Floats:
     """Read and validate the confidences of a batch."""
     return as_confidences(columns.read(batch, first_row), input, columns.classes, first_row)
-
-
-def target_columns(source: TableColumns, out: Path) -> TableColumns:
-    """Choose the layout of the output: the input's, if the output's format allows it."""
-    if out.suffix == ".csv":
-        return WideColumns(source.classes)
-    if out.suffix in (".npy", ".npz"):
-        if isinstance(source, ListColumn):
-            return replace(source, fixed_size=True)
-        return ListColumn("confidences", source.classes)
-    return source

@@ -13,11 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from unlabel._files.atomic import refuse_existing, whole_file
+from unlabel._files.filter_file import read_protocol
 from unlabel._printing import printable
-from unlabel._tables.streaming import ApplyOptions, apply_table, fit_table
+from unlabel._tables.rewriting import ApplyOptions
+from unlabel._tables.streaming import apply_table, fit_table
 from unlabel._typing import InputKind, Method, Progress
 from unlabel.bench.commands import app as bench
-from unlabel.cli.inspect import describe
+from unlabel.cli.changes import count_changes
+from unlabel.cli.inspect import as_json, describe
 from unlabel.cli.options import Classes, Force, class_names
 from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
@@ -35,7 +38,12 @@ console = Console()
 
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
 Remove = Annotated[
-    list[str] | None, typer.Option(help="A label to retire; repeat it for more, in order.")
+    list[str] | None,
+    typer.Option(
+        metavar="LABEL|LABEL=NEW|@FILE",
+        help="A label to retire, or to turn into another one; repeat it for more, in order. "
+        "@FILE is a plan.",
+    ),
 ]
 Input = Annotated[
     InputKind | None,
@@ -69,6 +77,22 @@ def fit(
     label_column: LabelColumn = "label",
     classes: Classes = None,
     list_column: ListColumn = None,
+    from_column: Annotated[
+        str | None, typer.Option("--from", help="The column of old labels in a plan's table.")
+    ] = None,
+    to_column: Annotated[
+        str | None, typer.Option("--to", help="The column of new labels in a plan's table.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="A title for the change.")] = None,
+    note: Annotated[str | None, typer.Option(help="What others should know of it.")] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse rows without a true label, or of labels that the model does not have, "
+            "rather than set them aside.",
+        ),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Fit a filter on a table of reference rows (.parquet, .csv, .npz).
@@ -78,7 +102,7 @@ def fit(
     """
     refuse_existing(out, overwrite=force)
     with progress_bar(f"Reading {reference.name}") as progress:
-        fitted, guess = fit_table(
+        fitted, remarks = fit_table(
             reference,
             remove=remove,
             keep=keep,
@@ -89,11 +113,17 @@ def fit(
             list_column=list_column,
             label_column=label_column,
             progress=progress,
+            from_column=from_column,
+            to_column=to_column,
+            title=title,
+            note=note,
+            strict=strict,
         )
     fitted.save(out, overwrite=force)
-    _print_line(f"{out}: {_retired_count(fitted)} ({sum(fitted.counts)} reference rows).")
-    if guess:
-        _print_line(guess)
+    rows = f" ({sum(fitted.counts)} reference rows)" if fitted.removed else ""
+    _print_line(f"{out}: {count_changes(fitted)}{rows}.")
+    for remark in remarks:
+        _print_line(remark)
 
 
 @app.command()
@@ -121,21 +151,22 @@ def apply(
 ) -> None:
     """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
 
-    The table is streamed, batch by batch. The columns of retired labels are dropped; columns
-    without confidences stay as they are.
+    The table is streamed, batch by batch. The result's labels take the place of the model's;
+    columns without confidences stay as they are.
     """
     fitted = OutputFilter.load(filter).taking(input)
     options = ApplyOptions(top_label, removed_mass, only_changed, list_column, overwrite=force)
     if engine == "spark":
         from unlabel.spark.files import apply_with_spark
 
-        _print_line(f"{out}: {apply_with_spark(fitted, predictions, out, options):,} rows written.")
+        written = apply_with_spark(fitted, predictions, out, options)
+        _print_line(f"{out}: {written:,} rows written ({count_changes(fitted)}).")
         return
     with progress_bar(f"Filtering {predictions.name}") as progress:
         applied = apply_table(fitted, predictions, out, options, progress)
     _print_line(
         f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
-        f"of {applied.rows:,}."
+        f"of {applied.rows:,} ({count_changes(fitted)})."
     )
 
 
@@ -158,13 +189,23 @@ def onnx(
 
     fitted = OutputFilter.load(filter).taking(input)
     changed = graft_file(model, fitted, out, output=output, overwrite=force)
-    _print_line(f"{out}: {_retired_count(fitted)} from {', '.join(changed)}.")
+    _print_line(f"{out}: {count_changes(fitted)} in {', '.join(changed)}.")
 
 
 @app.command()
-def inspect(filter: FilterFile) -> None:
-    """Show the labels that a filter retires and retains, and where the retired ones' means go."""
-    console.print(describe(OutputFilter.load(filter)))
+def inspect(
+    filter: FilterFile,
+    all: Annotated[
+        bool, typer.Option("--all", help="Show every label, not the first few.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Show the destinations of a filter's labels, and where the means of the retired ones go."""
+    fitted, protocol = OutputFilter.load(filter), read_protocol(filter)
+    if json:
+        typer.echo(as_json(fitted, protocol))
+    else:
+        console.print(describe(fitted, protocol, all_labels=all))
 
 
 @app.command()
@@ -253,10 +294,6 @@ def demo(
 def _print_line(text: str) -> None:
     """Print one line, whatever characters the names of files and labels contain."""
     console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
-
-
-def _retired_count(fitted: OutputFilter) -> str:
-    return f"{len(fitted.removed)} of {len(fitted.classes_in)} labels retired"
 
 
 @contextmanager

@@ -1,7 +1,9 @@
-"""Print a filter: its retired and retained labels, and where the means go."""
+"""Print a filter: the destinations of its labels, and where the means of retired ones go."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -9,31 +11,98 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unlabel._files.filter_file import PROTOCOL
-from unlabel._labels import listing
+from unlabel._labels import known_columns, listing
+from unlabel._printing import printable
+from unlabel.cli.changes import count_changes
 from unlabel.filter import OutputFilter
+from unlabel.plan import RETIRED
 
 MOST_LABELS = 20
-DESTINATIONS = 3
+MOST_DESTINATIONS = 3
 BAR_WIDTH = 24
 
 
-def describe(fitted: OutputFilter) -> RenderableType:
+def describe(fitted: OutputFilter, protocol: int, *, all_labels: bool = False) -> RenderableType:
     """Describe a filter for the terminal."""
+    most = len(fitted.classes_in + fitted.classes) if all_labels else MOST_LABELS
     facts = Table.grid(padding=(0, 2))
     for name, value in (
-        ("retired", f"{len(fitted.removed)}: {listing(fitted.removed, MOST_LABELS)}"),
-        ("retained", f"{len(fitted.classes)}: {listing(fitted.classes, MOST_LABELS)}"),
+        ("title", fitted.plan.title),
+        ("note", fitted.plan.note),
+        ("changes", count_changes(fitted)),
+        ("retired", f"{len(fitted.removed)}: {listing(fitted.removed, most)}"),
+        ("result", f"{len(fitted.classes)}: {listing(fitted.classes, most)}"),
         ("method", fitted.method),
         ("input", fitted.input),
         ("temperature", f"{fitted.temperature:.4g}" if fitted.temperature != 1 else "1 (none)"),
-        ("protocol", str(PROTOCOL)),
+        ("plan", fitted.plan.digest),
+        ("protocol", str(protocol)),
     ):
-        facts.add_row(Text(name, style="bold"), Text(value))
-    return Group(facts, Text(), _destinations(fitted))
+        if value:
+            facts.add_row(Text(name, style="bold"), Text(printable(value)))
+    shown: list[RenderableType] = [facts]
+    if destinations := [*_destinations(fitted, all_labels)]:
+        shown += [Text(), _destination_table(destinations, most)]
+    if fitted.removed:
+        shown += [Text(), _redistribution(fitted, most)]
+    return Group(*shown)
 
 
-def _destinations(fitted: OutputFilter) -> RenderableType:
+def as_json(fitted: OutputFilter, protocol: int) -> str:
+    """Describe a filter as JSON, with every label."""
+    plan = fitted.plan
+    description = {
+        "protocol": protocol,
+        "method": fitted.method,
+        "input": fitted.input,
+        "temperature": fitted.temperature,
+        "classes_in": fitted.classes_in,
+        "classes": fitted.classes,
+        "removed": [
+            {"label": label, "reference_rows": rows}
+            for label, rows in zip(fitted.removed, fitted.counts, strict=True)
+        ],
+        "plan": {
+            "title": plan.title,
+            "note": plan.note,
+            "unlisted": plan.unlisted,
+            "digest": plan.digest,
+            "changes": [
+                {"from": label, "to": [{"label": to, "weight": weight} for to, weight in parts]}
+                for label, parts in plan.parts
+            ],
+        },
+    }
+    # ASCII but for DEL, so that a label cannot hold what a terminal obeys.
+    return json.dumps(description, indent=2).replace("\x7f", "\\u007f")
+
+
+def _destinations(fitted: OutputFilter, all_labels: bool) -> Iterator[tuple[str, str]]:
+    """Name the destination of each label that goes to others, or of every label."""
+    listed = known_columns(fitted.plan, fitted.classes_in).tolist()
+    changes = dict(zip(listed, (parts for _, parts in fitted.plan.parts), strict=True))
+    for column, label in enumerate(fitted.classes_in):
+        if parts := changes.get(column):
+            shares = [f" {weight:.4g}" if len(parts) > 1 else "" for _, weight in parts]
+            pairs = zip(parts, shares, strict=True)
+            yield repr(label), ", ".join(f"{to!r}{share}" for (to, _), share in pairs)
+        elif all_labels:
+            is_retired = fitted.outcome.columns[column] == RETIRED
+            yield repr(label), "(retired)" if is_retired else "(stays)"
+
+
+def _destination_table(destinations: Sequence[tuple[str, str]], most: int) -> RenderableType:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("label", "goes to"):
+        table.add_column(heading)
+    for row in destinations[:most]:
+        table.add_row(*map(Text, row))
+    if len(destinations) > most:
+        table.add_row(Text(f"and {len(destinations) - most} more"))
+    return table
+
+
+def _redistribution(fitted: OutputFilter, most: int) -> RenderableType:
     if fitted.method == "literal":
         return Text("The published algorithm to the letter, for audit only.")
     if fitted.method == "mask":
@@ -42,9 +111,9 @@ def _destinations(fitted: OutputFilter) -> RenderableType:
     for heading in ("retired", "rows", "goes to", ""):
         chart.add_column(heading, justify="right" if heading == "rows" else "left")
     rows = zip(fitted.removed, fitted.counts, fitted.filtered_means(), strict=True)
-    for label, count, mixture in islice(rows, MOST_LABELS):
+    for label, count, mixture in islice(rows, most):
         names = (repr(label), f"{count:,}")
-        for column in np.argsort(-mixture, kind="stable")[:DESTINATIONS]:
+        for column in np.argsort(-mixture, kind="stable")[:MOST_DESTINATIONS]:
             bar = "█" * round(BAR_WIDTH * mixture[column])
             cells = (*names, repr(fitted.classes[column]), f"{bar} {mixture[column]:.1%}")
             chart.add_row(*(Text(cell) for cell in cells))

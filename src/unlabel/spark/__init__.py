@@ -16,7 +16,7 @@ with needs_extra("spark"):
     import pyspark  # noqa: F401
     from pyspark.sql import DataFrame
 
-from unlabel._tables.streaming import ApplyOptions, Rewriting
+from unlabel._tables.rewriting import ApplyOptions, Rewriting, target_columns
 from unlabel._typing import InputKind
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.spark.batches import find_confidences, rewritten, row_errors
@@ -58,12 +58,13 @@ def apply(
     Returns
     -------
     DataFrame
-        The same columns without those of retired labels, and with the numbers that
-        ``filter.apply`` gives, in the float type of the input.
+        The same columns with the result's labels in the place of the model's, and with the
+        numbers that ``filter.apply`` gives, in the float type of the input.
     """
     require_filter(filter)
     source = find_confidences(df.schema, columns, filter.classes_in)
     # A copy travels without the values that the filter has cached.
     fitted = replace(filter.taking(input))
     options = ApplyOptions(top_label, removed_mass, only_changed)
-    return rewritten(df, Rewriting(fitted, source, source, options))
+    target = target_columns(fitted, source)
+    return rewritten(df, Rewriting(fitted, source, target, options))

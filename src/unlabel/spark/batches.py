@@ -23,7 +23,8 @@ from unlabel._tables.layout import (
     find_columns,
     require_columns,
 )
-from unlabel._tables.streaming import Rewriting, read_rows
+from unlabel._tables.rewriting import Rewriting
+from unlabel._tables.streaming import read_rows
 from unlabel._typing import Floats, InputKind, Label
 from unlabel.errors import UnlabelError
 from unlabel.validation import check_column_order, refuse_probabilities

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -12,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions, types
 
-from unlabel._labels import as_classes, no_such_label
+from unlabel._labels import as_classes, is_missing
 from unlabel._method.statistics import ROUNDING, away_from, label_statistics
-from unlabel._tables.labels import MOST_SPELLINGS, is_missing, label_positions
+from unlabel._set_aside import SetAside
+from unlabel._tables.labels import label_positions
 from unlabel._tables.layout import ListColumn, TableColumns, require_columns
 from unlabel._typing import INPUT_KINDS, METHODS, Float64s, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
+from unlabel.fitting import no_reference_rows
 from unlabel.plan import LabelPlan, plan_for
 from unlabel.spark.batches import (
     TABLE,
@@ -39,6 +42,7 @@ from unlabel.validation import choice
 ENTRIES_PER_TASK = 1 << 20
 LABEL_TYPES = (types.StringType, types.NumericType, types.BooleanType, types.DateType)
 SUMS = "sums array<double>"
+COUNTS = "text string, rows bigint, position bigint"
 
 
 @row_errors()
@@ -56,14 +60,15 @@ def fit(
 ) -> OutputFilter:
     """Fit a filter on the reference rows of a DataFrame, by sums that executors compute.
 
-    Of rows of retained labels nothing is read but the true labels.
+    Of rows of retained labels nothing is read but the true labels. Rows without a true label,
+    and of labels that the model does not have, are left out, and a warning counts them.
 
     Parameters
     ----------
     df : DataFrame
         Confidences in one column per label, or in one array column, and true labels.
     remove, keep, method, input
-        As `unlabel.LabelRemover` describes them.
+        As `unlabel.LabelRemover` describes them: `remove` may be a mapping or a plan.
     columns : str or list of str, optional
         The array column, or the columns of the labels in order. By default the columns
         named after `classes` or, if there are none, the only array column.
@@ -98,7 +103,7 @@ def fit(
     start = OutputFilter.mask(names, removed if method == "mask" else (), input=input)
     fitted = replace(start, method=method)
     if fitted.removed == removed:
-        return fitted
+        return replace(fitted, plan=plan)
     spellings, count = _find_references(df, label_column, source, names, removed)
     texts = [*chain.from_iterable(spellings.values())]
     references = _references(df, label_column, source, input, texts)
@@ -111,7 +116,7 @@ def fit(
             fitted = _with_label_removed(fitted, label, rows.select("confidences"))
     finally:
         references.unpersist()
-    return fitted
+    return replace(fitted, plan=plan)
 
 
 def _find_references(
@@ -131,38 +136,55 @@ def _find_references(
         raise UnlabelError(
             f"The column {label_column!r} {wrong}: choose another one with label_column='...'."
         )
-    column = column_of(df, label_column)
-    grouped = numbered(df).groupBy(column.cast("string").alias("text"))
-    # Beyond these and the two kinds of empty cells, a text cannot be a label of the model.
-    most = MOST_SPELLINGS * len(classes) + 3
-    found = grouped.agg(functions.count(functions.lit(1)), functions.any_value(column)).limit(most)
-    texts, counts, values = (column.combine_chunks() for column in found.toArrow().columns)
     spellings: dict[Label, list[str]] = {label: [] for label in removed}
-    without_label = count = 0
-    unknown = []
-    groups = zip(texts.to_pylist(), counts.to_pylist(), values.to_pylist(), strict=True)
-    for (text, rows, value), position in zip(groups, label_positions(values, classes), strict=True):
-        if is_missing(value) and position is None:
-            without_label += rows
-        elif position is None:
-            unknown.append(text)
+    aside = SetAside(classes)
+    every_row = count = 0
+    for text, rows, position in _counted_labels(df, label_column, classes):
+        every_row += rows
+        if text is None or position is None:
+            aside.add(text, rows)
         elif classes[position] in spellings:
             spellings[classes[position]].append(text)
             count += rows
-    if unknown:
-        where = f", and column {label_column!r} has it as a true label"
-        raise no_such_label(min(unknown), classes, where)
-    if without_label:
-        raise UnlabelError(
-            f"{without_label} rows have no true label in column {label_column!r}: give them one."
-        )
+    aside.refuse_all(every_row)
     for label, written in spellings.items():
         if not written:
-            raise UnlabelError(
-                f"The label {label!r} has no reference rows: give the model's outputs on some "
-                "inputs whose true label it is, or use method='mask', which needs none."
-            )
+            raise no_reference_rows(label, aside)
+    if aside.rows:
+        warnings.warn(f"{aside}.", stacklevel=4)  # the line that calls `fit`
     return spellings, count
+
+
+def _counted_labels(
+    df: DataFrame, label_column: str, classes: Sequence[Label]
+) -> list[tuple[str | None, int, int | None]]:
+    """Give each text that is a label of the model, the number of its rows, and its position.
+
+    Texts that are none may be many, so that executors count them, and name the first alone.
+    """
+    column = column_of(df, label_column)
+    grouped = numbered(df).groupBy(column.cast("string").alias("text"))
+    groups = grouped.agg(functions.count(functions.lit(1)), functions.any_value(column))
+
+    def find_labels(batches: Batches) -> Batches:
+        for batch in batches:
+            batch, aside = batch.sort_by("text"), SetAside(classes)
+            positions = label_positions(batch.column(2), classes)
+            found = []
+            for text, rows, value, position in zip(
+                *batch.to_pydict().values(), positions, strict=True
+            ):
+                if position is None:
+                    aside.add(None if is_missing(value) else text, rows)
+                else:
+                    found.append((text, rows, position))
+            found.append((None, aside.without_label, None))
+            found.append((aside.other_label, aside.of_other_labels, None))
+            columns = map(pa.array, zip(*found, strict=True), (pa.string(), pa.int64(), pa.int64()))
+            yield pa.RecordBatch.from_arrays([*columns], ["text", "rows", "position"])
+
+    counted = map_batches(groups, find_labels, COUNTS).collect()
+    return sorted(map(tuple, counted), key=lambda group: group[0] or "")
 
 
 def _references(
@@ -181,7 +203,7 @@ def _references(
 
     def check(batches: Batches) -> Batches:
         for batch, confidences in checked.of(batches):
-            lists = target.columns(confidences, source.classes)
+            lists = target.columns(confidences)
             yield pa.RecordBatch.from_pydict({"label": batch.column(label_column), **lists})
 
     return map_batches(rows, check, f"label string, confidences array<{kind}>")

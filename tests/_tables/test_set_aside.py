@@ -1,0 +1,125 @@
+"""Rows of reference tables without a usable true label are set aside, or refused by --strict."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from commands import unlabel
+from unlabel import OutputFilter
+from unlabel._set_aside import SetAside
+from unlabel._tables import formats
+from unlabel._tables.layout import table_columns
+from unlabel._tables.streaming import read_confidences
+from unlabel.fitting import fit_filter
+
+NAMES = ["cat", "dog", "fox"]
+RANDOM = np.random.default_rng(5).dirichlet(np.ones(3), size=200)
+# Three rows in four are right, so that there is a temperature.
+ROWS = np.array([np.roll(r, i % 3 - r.argmax() if i % 4 else 0) for i, r in enumerate(RANDOM)])
+TRUTH = [NAMES[i % 3] for i in range(200)]
+CHANGES = {1: None, 9: "dgo", 10: "", 30: "emu", 31: "emu"}
+LABELS = [CHANGES.get(i, label) for i, label in enumerate(TRUTH)]
+USED = [i for i in range(200) if i not in CHANGES]
+SENTENCE = (
+    "2 rows without a true label and 3 rows of labels that the model does not have, such as 'dgo' "
+    "(the nearest is 'dog'), were set aside.\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(formats, "BATCH_ROWS", 7)
+
+
+def write(path, rows=ROWS, labels=LABELS):
+    if path.suffix == ".npz":
+        texts = [label or "" for label in labels]
+        np.savez(path, p=rows, label=texts, classes=NAMES)
+        return
+    columns = dict(zip(NAMES, rows.T, strict=True)) | {"label": pa.array(labels, pa.string())}
+    writer = pa.csv.write_csv if path.suffix == ".csv" else pa.parquet.write_table
+    writer(pa.table(columns), path)
+
+
+def fit(path, *options):
+    out = path.with_name("f.safetensors")
+    code, output, error = unlabel("fit", path, "--remove", "dog", "--out", out, "--force", *options)
+    return code, output, error, OutputFilter.load(out) if code == 0 else out.exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_rows_are_set_aside_and_counted(tmp_path, suffix, calibrate):
+    path = tmp_path / f"in{suffix}"
+    write(path)
+    options = ["--calibrate"] if calibrate else []
+    code, output, error, fitted = fit(path, *options)
+    assert (code, error) == (0, "")
+    assert SENTENCE in output
+    truth = [TRUTH[i] for i in USED]
+    expected = fit_filter(ROWS[USED], truth, classes=NAMES, remove=["dog"], calibrate=calibrate)
+    assert fitted.counts == expected.counts
+    np.testing.assert_allclose(fitted.apply(ROWS), expected.apply(ROWS), rtol=1e-12)
+
+
+def test_nothing_is_said_if_nothing_is_set_aside(tmp_path):
+    write(tmp_path / "in.parquet", labels=TRUTH)
+    assert "set aside" not in fit(tmp_path / "in.parquet")[1]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_strict_refuses_them(tmp_path, suffix):
+    path = tmp_path / f"in{suffix}"
+    write(path)
+    code, _, error, is_written = fit(path, "--strict")
+    assert (code, is_written) == (2, False)
+    assert "Row 1 has no true label in column 'label': give it one." in error
+    write(path, labels=[label or "dgo" for label in LABELS])
+    code, _, error, is_written = fit(path, "--strict")
+    assert (code, is_written) == (2, False)
+    assert "no label 'dgo', and row 1 has it as its true label: the nearest is 'dog'" in error
+
+
+def test_their_confidences_are_valid_too(tmp_path):
+    rows = ROWS.copy()
+    rows[30] *= 3
+    write(tmp_path / "in.parquet", rows)
+    code, _, error, _ = fit(tmp_path / "in.parquet")
+    assert code == 2
+    assert "Row 30 is not a probability vector" in error
+
+
+def test_no_row_may_be_left(tmp_path):
+    write(tmp_path / "in.parquet", labels=["dgo"] * 100 + [None] * 100)
+    code, _, error, is_written = fit(tmp_path / "in.parquet")
+    assert (code, is_written) == (2, False)
+    assert "no label 'dgo', nor any other of the true labels: the nearest is 'dog'" in error
+    write(tmp_path / "in.parquet", labels=[None] * 200)
+    assert "No row has a true label" in fit(tmp_path / "in.parquet")[2]
+
+
+def test_a_misspelt_retired_label_is_refused(tmp_path):
+    write(tmp_path / "in.csv", labels=["dgo" if label == "dog" else label for label in TRUTH])
+    code, _, error, is_written = fit(tmp_path / "in.csv")
+    assert (code, is_written) == (2, False)
+    assert "The label 'dog' has no reference rows, and 67 rows of labels that the model" in error
+    assert "such as 'dgo' (the nearest is 'dog'), were set aside: give" in error
+
+
+def test_the_rows_that_were_set_aside_are_known_by_number(tmp_path):
+    write(tmp_path / "in.parquet")
+    table = formats.open_table(tmp_path / "in.parquet")
+    aside = SetAside(NAMES)
+    rows, labels = read_confidences(
+        table,
+        table_columns(table, NAMES),
+        input="probabilities",
+        label_column="label",
+        progress=lambda part: None,
+        aside=aside,
+    )
+    assert aside.row_numbers == sorted(CHANGES)
+    np.testing.assert_array_equal(rows, ROWS[USED])
+    assert labels.tolist() == [TRUTH[i] for i in USED]
