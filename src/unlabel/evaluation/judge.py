@@ -177,13 +177,16 @@ class Judge:
             if mixture[column] > 0
         ]
 
+    def _moved(self, base: Floats, output: Floats) -> Float64s:
+        """Measure how far rows moved, over the result's labels and, beside them, the retired."""
+        removed = self.outcome.removed
+        before = np.hstack([self.added_up(normalised(base)), base[:, removed]])
+        after = np.hstack([output, np.zeros((len(output), len(removed)))])
+        return metrics.jensen_shannon(after, before)
+
     def _most_changed(self, output: Floats, among: npt.NDArray[np.bool_]) -> list[Values]:
         rows = np.flatnonzero(among)
-        # Both over the result's labels and, after them, the retired ones.
-        base, removed = normalised(self.base[rows]), self.outcome.removed
-        before = np.hstack([self.added_up(base), base[:, removed]])
-        after = np.hstack([output[rows], np.zeros((len(rows), len(removed)))])
-        distance = metrics.jensen_shannon(after, before)
+        distance = by_row(self._moved, self.base[rows], output[rows])
         largest = rows[np.argsort(-distance, kind="stable")[:MOST_CHANGED]]
         return [
             {
