@@ -12,9 +12,13 @@ from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import try_filter, try_labels
 from unlabel.fitting import fit_filter
 
+pytest.importorskip("rich", reason="the terminal needs the extra: pip install 'unlabel[cli]'")
+
+from unlabel.cli.summary_table import show
+
 CLASSES = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
-# Two retired, two merged into a new label, one into an old one, two swapped, one split in part
-# into a label that another goes to as well.
+# Two retired, two merged into a new label, two swapped, and one split, in part into a label that
+# another goes to as well.
 PLAN = {
     "hen": None,
     "bee": None,
@@ -301,3 +305,27 @@ def test_a_retrained_model_has_the_new_labels():
     rows, labels = drawn(7, 400)
     with pytest.raises(UnlabelError, match=r"\(400, 8\), not \(rows, 5\)"):
         try_labels(rows, labels, classes=CLASSES, remove=PLAN, retrained=[rows])
+
+
+def lead(summary):
+    return str(show(summary).renderables[0])
+
+
+def test_the_terminal_says_what_changes(summary):
+    split = summary["rows"]["of_split_labels"]
+    assert lead(summary).startswith(
+        "v2\nRetired: 'hen', 'bee'. Merged: 'cat', 'dog' into 'pet'; 'fox' into 'elk'. Renamed: "
+        "'elk' to 'fox'. Split: 'gnu' into 'elk', 'wildebeest'. Judged on "
+    )
+    assert lead(summary).endswith(f"(filter given); {split} of split labels are left out.")
+
+
+def test_the_terminal_counts_many_changes():
+    rows, labels = drawn(8, 400, range(24))
+    plan = dict.fromkeys(range(2)) | {number: number % 3 + 50 for number in range(2, 9)}
+    plan |= {number: f"new {number}" for number in range(9, 14)}
+    summary = summarise(try_labels(rows, labels, classes=range(24), remove=plan))
+    assert lead(summary).startswith("2 labels retired, 7 merged into 3, 5 renamed. Judged on ")
+    summary = summarise(try_labels(rows, labels, classes=range(24), remove={0: 1}))
+    assert lead(summary).startswith("Merged: 0 into 1. Judged on ")
+    assert lead(summary).endswith(" rows of retained labels (fitted on 200 other rows).")

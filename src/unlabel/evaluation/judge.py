@@ -179,8 +179,8 @@ class Judge:
 
     def _moved(self, base: Floats, output: Floats) -> Float64s:
         """Measure how far rows moved, over the result's labels and, beside them, the retired."""
-        removed = self.outcome.removed
-        before = np.hstack([self.added_up(normalised(base)), base[:, removed]])
+        base, removed = normalised(base), self.outcome.removed
+        before = np.hstack([self.added_up(base), base[:, removed]])
         after = np.hstack([output, np.zeros((len(output), len(removed)))])
         return metrics.jensen_shannon(after, before)
 
