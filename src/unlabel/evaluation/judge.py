@@ -105,8 +105,12 @@ class Judge:
 
     def added_up(self, rows: Float64s) -> Float64s:
         """Add up confidences in the model's labels by destination; retired labels have none."""
-        retained = rows.take(self.outcome.retained, axis=1)
-        return retained if self.outcome.merge is None else self.outcome.merge.add_up(retained)
+        retained, merge = self.outcome.retained, self.outcome.merge
+        if merge is None:
+            return rows.take(retained, axis=1)
+        # Not `merge.add_up`, which may divide by the sum: without the retired labels it is below 1.
+        parts = rows.take(retained[merge.sources], axis=1) * merge.weights
+        return np.asarray(np.add.reduceat(parts, merge.starts, axis=1))
 
     def changed(self, output: Floats) -> npt.NDArray[np.bool_]:
         """Tell which rows have another top label than the base model's destination."""
