@@ -12,7 +12,7 @@ pytest.importorskip("jinja2", reason="a report needs the extra: pip install 'unl
 from rich.console import Console
 
 from summary_edits import edited
-from unlabel import UnlabelError
+from unlabel import LabelPlan, UnlabelError
 from unlabel.cli.summary_table import show
 from unlabel.evaluation.summary import read_summary, summarise, write_summary
 from unlabel.evaluation.trial import try_filter, try_labels
@@ -21,6 +21,11 @@ from unlabel.report import render
 
 CLASSES = [0, "bee", 2.5, "dog", "elk", "fox"]
 REMOVED = ["bee", "elk"]
+CHANGED = LabelPlan(
+    {"bee": None, 2.5: "dog", "elk": {"moose": 0.7, "dog": 0.3}, "fox": "vixen"},
+    title="Version 2",
+    note="Elks\nare moose.",
+)
 
 
 def drawn(labels, columns, seed):
@@ -43,6 +48,7 @@ def summaries():
     given = fit_filter(base, labels, **options)
     calibrated = fit_filter(base, labels, calibrate=True, **options)
     mask = fit_filter(base, labels, method="mask", **options)
+    changed = [drawn(columns, [0, 3, 4, 5], seed) for seed in (1, 2)]
     kept = ~np.isin(columns, [1, 4])
     return [
         *(summarise(try_labels(base, labels, retrained=models[:n], **options)) for n in range(3)),
@@ -51,6 +57,8 @@ def summaries():
         summarise(try_labels(base, labels, classes=CLASSES, remove=[])),
         *(summarise(try_filter(of, base, labels)) for of in (given, calibrated, mask)),
         summarise(try_filter(given, base[kept], labels[kept], retrained=[models[0][kept]])),
+        summarise(try_labels(base, labels, classes=CLASSES, remove=CHANGED, retrained=changed)),
+        summarise(try_labels(base, labels, classes=CLASSES, remove={"bee": "fox"})),
     ]
 
 
@@ -129,9 +137,23 @@ DROPPED = object()
         (("reliability", "OSR"), DROPPED, "summary.reliability is of other outputs"),
         (("labels", "removed", 0), None, r"labels.removed\[0\] is None, not a text or a finite"),
         (("labels", "removed", 0), "dog", "The label 'dog' appears twice in labels"),
-        (("labels", "removed", 0), "cow", "summary.by_label is of other labels"),
+        (("labels", "removed", 0), "cow", "summary.labels.removed is of other labels"),
+        (("labels", "removed", 0), DROPPED, "summary.labels.removed is of other labels"),
+        (("labels", "retained", 0), "cow", "summary.labels.retained is not where the labels go"),
+        (("labels", "changes", 0), DROPPED, "summary.labels.retained is not where the labels go"),
+        (("labels", "changes", 0, "from"), "cow", "the change of 'cow' is of a label that is not"),
+        (
+            ("labels", "changes", 0, "from"),
+            "elk",
+            "The label 'elk' appears twice",
+        ),
+        (("labels", "changes", 0, "to"), None, r"changes\[0\].to is None, not a list"),
+        (("plan", "title"), 7, "summary.plan.title is 7, not a text"),
+        (("plan", "digest"), DROPPED, "summary.plan has no 'digest'"),
         (("labels", "retained"), [], "summary.labels retains no label"),
-        (("by_label", 0), DROPPED, "summary.by_label is of other labels"),
+        (("by_label", 0), DROPPED, "summary.labels.retained is not where the labels go"),
+        (("by_label", 0, "to"), None, "summary.by_label sends 0 elsewhere"),
+        (("by_label", 1, "to"), "dog", "summary.by_label sends 'bee' elsewhere"),
         (("destinations", 0), DROPPED, "summary.destinations is of other labels"),
         (("destinations", 0, "to", 0, "label"), "bee", "the destinations of 'bee' are not shares"),
         (("destinations", 0, "to", 0, "share"), 0, "is 0, not a number above 0 and up to 1"),
@@ -147,6 +169,25 @@ def test_the_sentence_names_the_place(summaries, tmp_path, way, to, words):
         read_summary(path)
     assert str(refusal.value).startswith(f"{path} is not a valid summary (")
     assert str(refusal.value).endswith("): make one with unlabel evaluate --json.")
+
+
+@pytest.mark.parametrize(
+    ("way", "to", "words"),
+    [
+        (("labels", "changes", 2, "to", 0, "weight"), 0.6, "'elk' has weights that do not sum to"),
+        (("labels", "changes", 2, "to", 0, "weight"), 0, "is 0, not a number above 0 and up to 1"),
+        (("labels", "changes", 2, "to", 0, "label"), "moose", "The label 'moose' appears twice in"),
+        (("labels", "changes", 1, "to", 0, "label"), "bee", "retained is not where the labels go"),
+        (("labels", "changes", 1, "to"), [], "summary.labels.removed is of other labels"),
+        (("by_label", 4, "to"), "dog", "summary.by_label sends 'elk' elsewhere"),
+        (("rows", "of_split_labels"), 0, "summary.rows does not add up"),
+    ],
+)
+def test_changes_that_contradict_each_other_are_refused(summaries, tmp_path, way, to, words):
+    path = tmp_path / "summary.json"
+    path.write_text(changed(summaries[-2], *way, to=to))
+    with pytest.raises(UnlabelError, match=words):
+        read_summary(path)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000])

@@ -149,6 +149,7 @@ def test_a_filter_is_judged_on_all_rows(tmp_path):
         "judged": 60,
         "of_retained_labels": 40,
         "of_removed_labels": 20,
+        "of_split_labels": 0,
         "fitted_on": 0,
     }
     assert [entry["output"] for entry in summary["figures"]] == ["base model", "OSR", "mask"]
@@ -387,7 +388,9 @@ def test_evaluate_refuses_what_does_not_fit(tables, arguments, words, monkeypatc
     assert not (tables / "summary.json").exists()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"summary": 2}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", *('{"summary": 1}', '{"summary": 2}'), "[" * 100_000]
+)
 def test_report_refuses_what_is_no_summary(tmp_path, text):
     (tmp_path / "summary.json").write_text(text)
     code, _, error = unlabel("report", tmp_path / "summary.json", "--out", tmp_path / "r.html")

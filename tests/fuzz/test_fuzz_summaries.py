@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import ANY_JSON, edited_bytes, edited_json
-from unlabel import UnlabelError
+from unlabel import LabelPlan, UnlabelError
 from unlabel.cli.summary_table import show
 from unlabel.evaluation.summary import read_summary, summarise
 from unlabel.evaluation.trial import try_labels
@@ -19,18 +19,25 @@ from unlabel.report import render
 CLASSES = ["cat", "dog", "fox", "owl"]
 
 
-def summary_of(retrained):
+def summary_of(retrained, remove=("cat",), kept=(1, 2, 3)):
     draw = np.random.default_rng(0)
     labels = np.arange(80) % len(CLASSES)
     rows = np.exp(draw.normal(size=(80, 4)) + 2 * np.eye(4)[labels])
     rows /= rows.sum(axis=1, keepdims=True)
-    others = [rows[:, 1:] / rows[:, 1:].sum(axis=1, keepdims=True)] * retrained
+    of_kept = rows[:, kept]
+    others = [of_kept / of_kept.sum(axis=1, keepdims=True)] * retrained
     names = np.array(CLASSES)[labels]
-    trial = try_labels(rows, names, classes=CLASSES, remove=["cat"], retrained=others)
+    trial = try_labels(rows, names, classes=CLASSES, remove=remove, retrained=others)
     return json.loads(json.dumps(summarise(trial)))
 
 
-SUMMARIES = [summary_of(retrained) for retrained in (0, 1, 2)]
+CHANGES = LabelPlan(
+    {"cat": None, "dog": "pet", "fox": {"pet": 0.5, "wild": 0.5}}, title="Version 2", note="Why\nso"
+)
+SUMMARIES = [
+    *(summary_of(retrained) for retrained in (0, 1, 2)),
+    *(summary_of(retrained, CHANGES) for retrained in (0, 1)),
+]
 for summary in SUMMARIES:
     render(summary)  # templates are compiled before the clock runs
 

@@ -3,7 +3,6 @@ import itertools
 import json
 import re
 import sys
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from browser import PROGRAM, Browser
+from report_pages import CLASSES, HOSTILE, REMOVED, Page, outputs, renamed, with_labels
 
 pytest.importorskip("jinja2", reason="a report needs the extra: pip install 'unlabel[cli]'")
 
@@ -23,25 +23,7 @@ from unlabel.report import plots, render
 from unlabel.report.axis import axis
 from unlabel.report.formatting import name, percent, ratio, score, signed
 
-CLASSES = ["ant", "bee", "cow", "dog", "elk", "fox"]
-REMOVED = ["bee", "elk"]
 TIMES = "\N{MULTIPLICATION SIGN}"
-HOSTILE = {
-    "ant": "<script>alert(1)</script>",
-    "bee": '"><img src="https://evil.invalid/x" onerror="alert(1)">',
-    "cow": "</svg></title></style></table><b>{{ 7 * 7 }}{% raw %}",
-    "dog": "قطة صغيرة‎ \u202e نعم",
-    "elk": "x" * 400,
-    "fox": "\x00\ud800 ' & &amp; ein sehr langer Name aus vielen Wörtern, der noch lesbar ist",
-}
-
-
-def outputs(labels, columns, seed):
-    draw = np.random.default_rng(seed)
-    logits = draw.normal(size=(len(labels), len(CLASSES)))
-    logits[np.arange(len(labels)), labels] += draw.normal(2.5, 1.5, size=len(labels))
-    rows = np.exp(logits[:, columns])
-    return rows / rows.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -71,74 +53,6 @@ def trials(data):
 @pytest.fixture(scope="module")
 def summary(trials):
     return trials["two retrained"]
-
-
-def renamed(summary, names):
-    """The same summary with other labels."""
-    if isinstance(summary, dict):
-        return {key: renamed(value, names) for key, value in summary.items()}
-    if isinstance(summary, list):
-        return [renamed(value, names) for value in summary]
-    return names.get(summary, summary) if isinstance(summary, str) else summary
-
-
-def with_labels(summary, n, removed):
-    """The same figures for many labels with long names."""
-    big = copy.deepcopy(summary)
-    names = [f"label number {i} <with> & a rather long name" for i in range(n)]
-    gone, kept = names[:removed], names[removed:]
-    big["labels"] = {"removed": gone, "retained": kept}
-    big["by_label"] = [
-        {"label": label, "rows": 50, "before": 0.5 + i / n / 4, "after": None}
-        | ({} if i < removed else {"after": 0.5 + i % 7 / 40})
-        for i, label in enumerate(names)
-    ]
-    shares = [0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001]
-    to = [{"label": k, "share": s} for k, s in zip(kept[:8], shares, strict=True)]
-    big["destinations"] = [{"label": label, "rows": 50, "to": to} for label in gone]
-    return big
-
-
-class Page(HTMLParser):
-    """The elements of a page with the names of their attributes, its text, and its tables."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.elements, self.values, self.text, self.tables = [], [], "", []
-        self.style = self.in_cell = False
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, tuple(key for key, _ in attributes)))
-        self.values += attributes
-        self.style = tag == "style"
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr":
-            self.tables[-1].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1][-1].append("")
-            self.in_cell = True
-        elif tag in ("b", "small") and self.in_cell:
-            self.tables[-1][-1][-1] += {"b": "*", "small": " "}[tag]
-
-    def handle_data(self, data):
-        if self.style:
-            return
-        self.text += data
-        if self.in_cell:
-            self.tables[-1][-1][-1] += data.strip()
-
-    def handle_endtag(self, tag):
-        self.in_cell = self.in_cell and tag not in ("td", "th")
-
-    def rows(self, heading):
-        """The rows of tables that start with a text, without their headings."""
-        return [row[1:] for table in self.tables for row in table if row[0].startswith(heading)]
-
-    def row(self, heading, of=0):
-        return self.rows(heading)[of]
 
 
 def test_the_comparison_has_the_figures_of_every_output(summary):
@@ -397,13 +311,19 @@ def browser(tmp_path_factory):
 WIDER = "document.documentElement.scrollWidth - innerWidth"
 
 
-@pytest.mark.parametrize("content", ["plain", "hostile", "many labels", "no retrained"])
+@pytest.mark.parametrize(
+    "content", ["plain", "hostile", "many labels", "no retrained", "many changes"]
+)
 def test_the_page_in_a_browser(browser, trials, tmp_path, content):
     summary = {
         "plain": trials["two retrained"],
         "hostile": renamed(trials["two retrained"], HOSTILE),
         "many labels": with_labels(trials["two retrained"], 1000, removed=300),
         "no retrained": trials["no removed rows"],
+        "many changes": renamed(
+            with_labels(trials["one retrained"], 1000, 100, merged=100, renamed=70, split=30),
+            {"group 0 of them": "y" * 400, "new name 0, also long": HOSTILE["dog"]},
+        ),
     }[content]
     page = tmp_path / "report.html"
     page.write_text(render(summary), encoding="utf-8")

@@ -1,21 +1,26 @@
-"""Evaluate a filter on the table of a model's confidences and those of retrained models."""
+"""Evaluate a change of labels on tables: a model's confidences, and those of retrained models."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from unlabel._tables.formats import open_table
+from unlabel._tables.labels import positions_by_text
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.streaming import confidence_columns, read_confidences
-from unlabel._typing import Floats, InputKind, Label, Progress
+from unlabel._typing import Columns, Floats, InputKind, Label, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary, summarise
-from unlabel.evaluation.trial import try_filter, try_labels, without
+from unlabel.evaluation.trial import try_filter, try_labels
 from unlabel.filter import OutputFilter
+from unlabel.plan import RETIRED
+from unlabel.validation import distinct_labels, true_columns
 
 PathLike = str | os.PathLike[str]
 
@@ -24,6 +29,8 @@ def evaluate_tables(
     base: PathLike,
     *,
     remove: Sequence[str] | None,
+    from_column: str | None,
+    to_column: str | None,
     fitted: OutputFilter | None,
     retrained: Sequence[PathLike],
     input: InputKind | None,
@@ -32,7 +39,7 @@ def evaluate_tables(
     list_column: str | None,
     progress: Progress,
 ) -> Summary:
-    """Evaluate the removal of labels, or a filter, on a table with true labels."""
+    """Evaluate a change of labels, or a filter, on a table with true labels."""
     if (remove is None) == (fitted is None):
         raise UnlabelError("Give either labels to remove or a filter: --remove or --filter.")
     names: Sequence[Label] | None = classes
@@ -54,36 +61,27 @@ def evaluate_tables(
     rows, labels = read_confidences(
         table, columns, input=kind, label_column=label_column, progress=task(0)
     )
-    plan = fitted.plan if fitted is not None else plan_of_texts(columns.classes, remove)
-    removed = [columns.classes[column] for column in plan.outcome(columns.classes).removed]
+    change = fitted
+    if change is None:
+        plan = plan_of_texts(columns.classes, remove, from_column=from_column, to_column=to_column)
+        change = OutputFilter.mask(columns.classes, plan)
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
         """Read a retrained model's table; its true labels, if any, must be the base's."""
         table = open_table(path)
-        found = {*table.schema.names, *map(str, table.classes or ())}
-        for label in removed:
-            if str(label) in found:
-                raise UnlabelError(
-                    f"{path} has a column {str(label)!r}, a retired label: give the outputs of a "
-                    "model retrained without it."
-                )
+        _refuse_old_labels(path, {*table.schema.names, *map(str, table.classes or ())}, change)
         truth = label_column if label_column in table.schema.names else None
-        retained = without(columns.classes, removed)
+        old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
         rows, own_labels = read_confidences(
             table,
-            confidence_columns(table, retained, list_column, truth),
+            confidence_columns(table, change.classes, list_column, truth),
             input=kind,
             label_column=truth,
-            label_classes=columns.classes,
+            label_classes=[*old_and_new.values()],
             progress=progress,
         )
         if own_labels is not None and labels is not None:
-            n = min(len(labels), len(own_labels))
-            for row in np.flatnonzero(own_labels[:n] != labels[:n]):
-                raise UnlabelError(
-                    f"{path}: row {row} has the true label {str(own_labels[row])!r}, and the base "
-                    f"model's table {str(labels[row])!r}: give the same rows in the same order."
-                )
+            _refuse_other_labels(path, own_labels, labels, change)
         return rows
 
     models = [read_retrained(path, task(done)) for done, path in enumerate(retrained, start=1)]
@@ -92,6 +90,58 @@ def evaluate_tables(
         trial = try_filter(fitted, rows, labels, retrained=models)
     else:
         trial = try_labels(
-            rows, labels, classes=columns.classes, remove=plan, retrained=models, input=kind
+            rows, labels, classes=columns.classes, remove=change.plan, retrained=models, input=kind
         )
     return summarise(trial, task(1 + len(retrained)))
+
+
+def _refuse_old_labels(path: PathLike, found: set[str], change: OutputFilter) -> None:
+    """Refuse the outputs of a model that still has labels which the result does not have."""
+    old = found - {*map(str, change.classes)}
+    for label, to in zip(change.classes_in, change.outcome.columns, strict=True):
+        if str(label) in old:
+            if to == RETIRED:
+                fate, advice = "a retired label", "without it"
+            else:
+                fate = "a split label" if to < 0 else f"a label that becomes {change.classes[to]!r}"
+                advice = "on the new labels"
+            raise UnlabelError(
+                f"{path} has a column {str(label)!r}, {fate}: give the outputs of a model "
+                f"retrained {advice}."
+            )
+
+
+def _refuse_other_labels(
+    path: PathLike, own: npt.NDArray[Any], base: npt.NDArray[Any], change: OutputFilter
+) -> None:
+    """Refuse true labels that are neither all the base table's nor all what they become."""
+    n = min(len(own), len(base))
+    own, base = own[:n], base[:n]
+    distinct, positions = distinct_labels(own)
+
+    def columns_by_text(classes: Sequence[Label]) -> Columns:
+        column_of = positions_by_text(classes)
+        found = [column_of.get(str(label), -1) for label in distinct]
+        return np.array(found, dtype=np.intp)[positions]
+
+    truth = true_columns(base, change.classes_in, n)
+    in_new = columns_by_text(change.classes)
+    fits_old = columns_by_text(change.classes_in) == truth
+    # A retired label has no new name, and a split one may keep its old name or be any of its parts.
+    fits_new = np.where(
+        in_new >= 0,
+        ~change.has_changed(truth, in_new.clip(0)),
+        fits_old & (change.outcome.columns[truth] < 0),
+    )
+    if fits_old.all() or fits_new.all():
+        return
+    for row in np.flatnonzero(~fits_old & ~fits_new):
+        raise UnlabelError(
+            f"{path}: row {row} has the true label {str(own[row])!r}, and the base model's table "
+            f"{str(base[row])!r}: give the same rows in the same order."
+        )
+    old, new = int(np.argmin(fits_new)), int(np.argmin(fits_old))
+    raise UnlabelError(
+        f"{path}: row {old} has the old true label {str(own[old])!r}, and row {new} the new one "
+        f"{str(own[new])!r}: give all true labels as they were, or all as they become."
+    )

@@ -45,6 +45,12 @@ Remove = Annotated[
         "@FILE is a plan.",
     ),
 ]
+FromColumn = Annotated[
+    str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
+]
+ToColumn = Annotated[
+    str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
+]
 Input = Annotated[
     InputKind | None,
     typer.Option(
@@ -214,6 +220,8 @@ def evaluate(
         Path, typer.Argument(help="Table of the model's confidences, with true labels.")
     ],
     remove: Remove = None,
+    from_column: FromColumn = None,
+    to_column: ToColumn = None,
     filter: Annotated[
         Path | None, typer.Option(help="A filter fitted on other rows, in place of --remove.")
     ] = None,
@@ -228,7 +236,7 @@ def evaluate(
     json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
     force: Force = False,
 ) -> None:
-    """Show the effect of retiring labels, beside mask and retrained models.
+    """Show the effect of changing labels, beside mask and retrained models.
 
     With --remove, a filter is fitted on half of the rows. Filters are judged on rows that
     they were not fitted on.
@@ -244,6 +252,8 @@ def evaluate(
         summary = evaluate_tables(
             base,
             remove=remove,
+            from_column=from_column,
+            to_column=to_column,
             fitted=None if filter is None else OutputFilter.load(filter),
             retrained=retrained or [],
             input=input,

@@ -12,6 +12,7 @@ from rich.text import Text
 from unlabel._labels import listing
 from unlabel._printing import printable
 from unlabel.evaluation.summary import Summary
+from unlabel.report.changes import ChangedLabels, describe
 from unlabel.report.comparison import METRICS, best_outputs, competing_values, value_at
 
 # The metrics that are shown, by their paths in a summary, with their headings.
@@ -29,13 +30,7 @@ MOST_LABELS = 10
 
 def show(summary: Summary) -> RenderableType:
     """Show the metrics of every output, the best value of each in bold."""
-    rows, figures = summary["rows"], summary["figures"]
-    fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
-    lead = (
-        f"Retired: {listing(summary['labels']['removed'], MOST_LABELS)}. Judged on "
-        f"{rows['of_retained_labels']:,} rows of retained and {rows['of_removed_labels']:,} of "
-        f"retired labels ({fitted})."
-    )
+    figures = summary["figures"]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     shown = [path for path in COLUMNS if competing_values(METRICS[path], figures)]
@@ -50,7 +45,35 @@ def show(summary: Summary) -> RenderableType:
         ]
         table.add_row(Text(output), *cells)
     notes = map(printable, summary["notes"])
-    return Group(Text(lead), table, *map(Text, [*_how_to_read(summary), *notes]))
+    return Group(Text(_lead(summary)), table, *map(Text, [*_how_to_read(summary), *notes]))
+
+
+def _lead(summary: Summary) -> str:
+    rows, changes = summary["rows"], describe(summary)
+    if changes["only_retired"] or len(summary["labels"]["changes"]) <= MOST_LABELS:
+        by_kind: dict[str, list[str]] = {}
+        for each in changes["groups"]:
+            by_kind.setdefault(each.kind, []).append(_in_words(each))
+        said = " ".join(f"{kind.capitalize()}: {'; '.join(by_kind[kind])}." for kind in by_kind)
+    else:
+        said = f"{', '.join(changes['counts'])}."
+    kinds = f"{rows['of_retained_labels']:,} rows of retained"
+    if summary["labels"]["removed"]:
+        kinds += f" and {rows['of_removed_labels']:,} of retired"
+    left_out = rows["of_split_labels"]
+    split = f"; {left_out:,} of split labels are left out" if left_out else ""
+    fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
+    judged = f"Judged on {kinds} labels ({fitted}){split}."
+    title = printable(summary["plan"]["title"])
+    return "\n".join(filter(None, [title, f"{said} {judged}".lstrip()]))
+
+
+def _in_words(changed: ChangedLabels) -> str:
+    labels = listing(changed.labels, MOST_LABELS)
+    if not changed.to:
+        return labels
+    preposition = "to" if changed.kind == "renamed" else "into"
+    return f"{labels} {preposition} {listing([to for to, _ in changed.to], MOST_LABELS)}"
 
 
 def _how_to_read(summary: Summary) -> Iterator[str]:

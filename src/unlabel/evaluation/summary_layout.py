@@ -16,7 +16,7 @@ from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.trial import AGAIN, BASE, CALIBRATED, NAMES, RETRAINED
 
-SUMMARY = 1  # the number of this layout
+SUMMARY = 2  # the number of this layout
 MOST_ROWS = 1 << 53
 SHORT = Repr()
 SHORT.maxlevel = 1
@@ -40,6 +40,7 @@ def _number(description: str, low: float, high: float, *types: type) -> Value:
     return Value(description, lambda value: type(value) in types and low <= value <= high)
 
 
+KINDS = ("retained", "removed", "split")
 METHODS = (*NAMES.values(), RETRAINED, AGAIN)
 OUTPUTS = {BASE, *METHODS, *(name + CALIBRATED for name in METHODS)}
 
@@ -84,21 +85,22 @@ FIGURES = BASE_FIGURES | {
 CHANGED_ROW = {
     "row": COUNT,
     "label": LABEL,
+    "to": Maybe(LABEL),
     "before": LABEL,
     "before_confidence": SHARE,
     "after": LABEL,
     "after_confidence": SHARE,
 }
+CHANGE = {"from": LABEL, "to": [{"label": LABEL, "weight": PART}]}
 # A dict has exactly these keys, or any that fit if the key is a Value. A list is of any length.
 # A tuple is a list whose first entry has a layout of its own.
 LAYOUT = {
     "summary": Value(str(SUMMARY), lambda value: type(value) is int and value == SUMMARY),
     "unlabel": TEXT,
     "shown": OUTPUT,
-    "labels": {"removed": [LABEL], "retained": [LABEL]},
-    "rows": dict.fromkeys(
-        ("judged", "of_retained_labels", "of_removed_labels", "fitted_on"), COUNT
-    ),
+    "plan": dict.fromkeys(("title", "note", "digest"), TEXT),
+    "labels": {"removed": [LABEL], "retained": [LABEL], "changes": [CHANGE]},
+    "rows": dict.fromkeys(("judged", *(f"of_{kind}_labels" for kind in KINDS), "fitted_on"), COUNT),
     "epsilon": PART,
     "figures": (BASE_FIGURES, [FIGURES]),
     "seed_floor": Maybe(DIVERGENCES),
@@ -106,7 +108,15 @@ LAYOUT = {
     "notes": [TEXT],
     "moved_mass": _kinds(Maybe(SHARE)),
     "changed_rows": _kinds(COUNT),
-    "by_label": [{"label": LABEL, "rows": COUNT, "before": Maybe(SHARE), "after": Maybe(SHARE)}],
+    "by_label": [
+        {
+            "label": LABEL,
+            "to": Maybe(LABEL),
+            "rows": COUNT,
+            "before": Maybe(SHARE),
+            "after": Maybe(SHARE),
+        }
+    ],
     "destinations": [{"label": LABEL, "rows": COUNT, "to": [{"label": LABEL, "share": PART}]}],
     "most_changed": _kinds([CHANGED_ROW]),
 }
@@ -165,9 +175,7 @@ def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     removed, retained = summary["labels"]["removed"], summary["labels"]["retained"]
     as_labels([*removed, *retained], "labels")
     yield bool(retained), "summary.labels retains no label"
-    keys = sorted(map(repr, [*removed, *retained]))
-    by_label = sorted(repr(entry["label"]) for entry in summary["by_label"])
-    yield by_label == keys, "summary.by_label is of other labels"
+    yield from _agreements_of_changes(summary)
     origins = [repr(entry["label"]) for entry in summary["destinations"]]
     yield origins == [*map(repr, removed)], "summary.destinations is of other labels"
     known = {*map(repr, retained)}
@@ -177,7 +185,7 @@ def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
         fits &= sum(part["share"] for part in entry["to"]) <= 1 + ROUNDING
         yield fits, f"the destinations of {SHORT.repr(entry['label'])} are not shares of labels"
     rows = summary["rows"]
-    total = rows["of_retained_labels"] + rows["of_removed_labels"]
+    total = rows["of_retained_labels"] + rows["of_removed_labels"] + rows["of_split_labels"]
     yield rows["judged"] == total, "summary.rows does not add up"
     has_floor = summary["seed_floor"] is not None
     yield has_floor == (AGAIN in outputs), "summary.seed_floor contradicts the retrained models"
@@ -186,3 +194,31 @@ def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
         fits = (entry["to_retrained"] is not None) == has_distance
         fits &= (entry["over_floor"] is not None) == (has_distance and has_floor)
         yield fits, f"the distances of {entry['output']} contradict the retrained models"
+
+
+def _agreements_of_changes(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Compare the labels before and after with the changes that lead from one to the other."""
+    labels = summary["labels"]
+    before = [entry["label"] for entry in summary["by_label"]]
+    as_labels(before, "by_label")
+    as_labels([change["from"] for change in labels["changes"]], "labels.changes")
+    # A label that is not listed stays.
+    to = {repr(label): [repr(label)] for label in before}
+    for change in labels["changes"]:
+        place = f"the change of {SHORT.repr(change['from'])}"
+        yield repr(change["from"]) in to, f"{place} is of a label that is not in summary.by_label"
+        to[repr(change["from"])] = [repr(part["label"]) for part in change["to"]]
+        as_labels([part["label"] for part in change["to"]], place)
+        total = sum(part["weight"] for part in change["to"])
+        fits = abs(total - 1) <= ROUNDING if change["to"] else True
+        yield fits, f"{place} has weights that do not sum to 1"
+    reached = {label for parts in to.values() for label in parts}
+    retained = {*map(repr, labels["retained"])}
+    yield reached == retained, "summary.labels.retained is not where the labels go"
+    retired = {label for label, parts in to.items() if not parts}
+    yield retired == {*map(repr, labels["removed"])}, "summary.labels.removed is of other labels"
+    for entry in summary["by_label"]:
+        parts = to[repr(entry["label"])]
+        expected = parts[0] if len(parts) == 1 else repr(None)
+        fits = repr(entry["to"]) == expected
+        yield fits, f"summary.by_label sends {SHORT.repr(entry['label'])} elsewhere"

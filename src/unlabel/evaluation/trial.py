@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._labels import as_classes, columns_of, known_columns, label_key
+from unlabel._labels import as_classes, columns_of, label_key
 from unlabel._typing import Columns, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import calibrated, fit_filter
-from unlabel.plan import plan_for
+from unlabel.plan import RETIRED
 from unlabel.validation import as_confidences, refuse_probabilities, true_columns
 
 NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
@@ -31,7 +30,7 @@ class Candidate:
     judged: Columns | None = None  # by default all
 
     def output(self) -> Floats:
-        """Filter the judged rows: probabilities of the retained labels."""
+        """Filter the judged rows: probabilities of the result's labels."""
         return self.filter.apply_checked(self.rows, at=self.judged)
 
 
@@ -42,7 +41,6 @@ class Trial:
     base: Candidate
     candidates: dict[str, Candidate]
     shown: str
-    removed: tuple[Label, ...]
     labels: npt.NDArray[Any]
     row_numbers: Columns
     rows_fitted_on: int
@@ -53,10 +51,10 @@ class Trial:
         """The labels of the base model."""
         return self.base.filter.classes
 
-    @cached_property
-    def retained(self) -> tuple[Label, ...]:
-        """The retained labels."""
-        return without(self.classes, self.removed)
+    @property
+    def fitted(self) -> OutputFilter:
+        """The filter whose details are shown; all others have the same plan."""
+        return self.candidates[self.shown].filter
 
 
 def try_labels(
@@ -69,7 +67,7 @@ def try_labels(
     input: InputKind = "probabilities",
     seed: int = 0,
 ) -> Trial:
-    """Try retiring labels with filters that are fitted on half of the rows.
+    """Try a change of labels with filters that are fitted on half of the rows.
 
     Parameters
     ----------
@@ -79,11 +77,11 @@ def try_labels(
         The true labels.
     classes : sequence of labels
         The names of the columns of `base`.
-    remove : sequence of labels
-        The labels to retire.
-    retrained : up to two arrays of shape (n_rows, n_labels - n_removed)
-        The confidences of models retrained without the labels, on the same rows, with columns
-        in the order of `classes`.
+    remove : sequence of labels, mapping of labels to destinations, or LabelPlan
+        The labels to retire, or to change in another way.
+    retrained : up to two arrays of shape (n_rows, number of the result's labels)
+        The confidences of models retrained on the changed labels, on the same rows, with columns
+        in the order of ``LabelPlan(remove).outcome(classes).classes``.
     input : {"probabilities", "logits"}
         The kind of confidences, the same in all arrays.
     seed : int
@@ -93,34 +91,31 @@ def try_labels(
     rows = as_confidences(base, input, names)
     columns = true_columns(labels, names, len(rows))
     truth = _as_array(labels)
-    plan = plan_for(names, remove, None)
-    removed = tuple(names[column] for column in plan.outcome(names).removed)
-    retained = without(names, removed)
     fitting, judged = _halves(columns, seed)
+    osr = fit_filter(rows[fitting], truth[fitting], classes=names, remove=remove, input=input)
+    known = columns.copy()
+    known[judged] = -1  # not to be fitted on
+    new = np.where(known < 0, RETIRED, osr.outcome.columns[known])
     candidates: dict[str, Candidate] = {}
     uncalibrated: dict[str, list[str]] = {}
 
-    def add(name: str, model: Floats, as_is: OutputFilter) -> None:
+    def add(name: str, model: Floats, as_is: OutputFilter, fit_to: Columns) -> None:
         """Add a filtered model as it is and, if the half to fit on allows it, calibrated."""
         candidates[name] = Candidate(model, as_is, judged)
-        own_columns = known_columns(names, as_is.classes_in)[columns]
-        own_columns[judged] = -1  # not to be fitted on
         try:
-            fitted = calibrated(as_is, model, own_columns)
+            fitted = calibrated(as_is, model, fit_to)
             candidates[name + CALIBRATED] = Candidate(model, fitted, judged)
         except UnlabelError as error:
             uncalibrated.setdefault(str(error), []).append(name)
 
-    osr = fit_filter(rows[fitting], truth[fitting], classes=names, remove=removed, input=input)
-    for as_is in (osr, OutputFilter.mask(names, removed, input=input)):
-        add(NAMES[as_is.method], rows, as_is)
-    for name, model in _retrained(retrained, retained, input, len(rows)):
-        add(name, model, unchanged(retained, input))
+    for as_is in (osr, OutputFilter.mask(names, osr.plan, input=input)):
+        add(NAMES[as_is.method], rows, as_is, known)
+    for name, model in _retrained(retrained, osr.classes, input, len(rows)):
+        add(name, model, unchanged(osr.classes, input), new)
     return Trial(
         base=Candidate(rows, unchanged(names, input), judged),
         candidates=candidates,
         shown=NAMES["osr"],
-        removed=removed,
         labels=truth[judged],
         row_numbers=judged,
         rows_fitted_on=len(fitting),
@@ -144,7 +139,7 @@ def try_filter(
     if fitted.temperature != 1:
         shown += CALIBRATED
         candidates[shown] = Candidate(rows, fitted)
-    mask = OutputFilter.mask(classes, fitted.removed, input=input)
+    mask = OutputFilter.mask(classes, fitted.plan, input=input)
     candidates[NAMES["mask"]] = Candidate(rows, mask)
     for name, model in _retrained(retrained, fitted.classes, input, len(rows)):
         candidates[name] = Candidate(model, unchanged(fitted.classes, input))
@@ -152,7 +147,6 @@ def try_filter(
         base=Candidate(rows, unchanged(classes, input)),
         candidates=candidates,
         shown=shown,
-        removed=fitted.removed,
         labels=_as_array(labels),
         row_numbers=np.arange(len(rows)),
         rows_fitted_on=0,
@@ -166,7 +160,7 @@ def without(labels: Sequence[Label], removed: Sequence[Label]) -> tuple[Label, .
 
 
 def unchanged(classes: Sequence[Label], input: InputKind) -> OutputFilter:
-    """Make a filter that retires nothing: it turns confidences into probabilities."""
+    """Make a filter that changes no label: it turns confidences into probabilities."""
     return OutputFilter.mask(classes, (), input=input)
 
 

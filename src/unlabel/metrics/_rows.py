@@ -107,9 +107,12 @@ def normalised(rows: Floats) -> Float64s:
     return np.asarray(rows / row_sums(rows)[:, None])
 
 
-def kl_of(p: Floats, q: Floats, *, epsilon: float, columns: Any = slice(None)) -> Float64s:
-    """Compute KL(p ‖ q) of each row; `p` may have only some of the columns, and 0 in the others."""
-    p, q = normalised(p), normalised(q)[:, columns]
+def kl_of(
+    p: Floats, q: Floats, *, epsilon: float, reduce: Callable[[Float64s], Float64s] | None = None
+) -> Float64s:
+    """Compute KL(p ‖ q) of each row; `reduce` turns the columns of `q` into those of `p`."""
+    p, q = normalised(p), normalised(q)
+    q = q if reduce is None else reduce(q)
     # scipy.special.rel_entr gives the same values and takes four times as long.
     logs = np.log(np.maximum(p, epsilon) / np.maximum(q, epsilon))
     return np.asarray(np.maximum(np.vecdot(p, logs), 0.0))

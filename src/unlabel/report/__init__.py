@@ -38,7 +38,7 @@ def render(summary: Summary) -> str:
         destinations=plots.destinations(summary),
         accuracy=plots.accuracy(summary),
         reliability=plots.reliability(summary),
-        changes=plots.changes(summary),
+        changed=plots.changed(summary),
         distances=plots.distances(summary),
     )
     return page

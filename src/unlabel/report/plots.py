@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.trial import BASE, CALIBRATED, RETRAINED
@@ -44,11 +45,12 @@ class Dumbbell(NamedTuple):
     """A label's accuracy before and after, with the positions of both on the axis."""
 
     label: Label
+    to: Label | None
+    fate: str  # retired, split, or nothing if it goes to one label
     rows: int
     before: float | None
     after: float | None
     change: float | None
-    removed: bool
     before_at: float | None = None
     after_at: float | None = None
 
@@ -116,23 +118,23 @@ def destinations(summary: Summary) -> dict[str, Any]:
 
 
 def accuracy(summary: Summary) -> dict[str, Any]:
-    """Lay out accuracy by label: those that gain or lose most inputs first, retired ones last."""
-    gone = set(summary["labels"]["removed"])
+    """Lay out accuracy by label: those that gain or lose most inputs first, lost ones last."""
+    retired = {label_key(label) for label in summary["labels"]["removed"]}
     every = []
     for entry in summary["by_label"]:
-        before, after = entry["before"], entry["after"]
+        label, to, before, after = (entry[key] for key in ("label", "to", "before", "after"))
+        fate = "" if to is not None else "retired" if label_key(label) in retired else "split"
         change = None if before is None or after is None else after - before
-        removed = entry["label"] in gone
-        every.append(Dumbbell(entry["label"], entry["rows"], before, after, change, removed))
-    retained = [label for label in every if not label.removed and label.change is not None]
+        every.append(Dumbbell(label, to, fate, entry["rows"], before, after, change))
+    retained = [label for label in every if not label.fate and label.change is not None]
     retained.sort(key=lambda label: -round(abs(label.change or 0.0) * label.rows, 6))
-    retired = sorted((label for label in every if label.removed), key=lambda label: -label.rows)
+    lost = sorted((label for label in every if label.fate), key=lambda label: -label.rows)
     changes = [round(label.change or 0.0, 9) for label in retained]
     gains = [(label.change or 0.0) * label.rows for label in retained]
-    # The retired labels only show that they are gone: a few of them are enough.
-    drawn, drawn_retired = retained[:MOST_LABELS], retired[: MOST_LABELS // 2]
-    more = retained[MOST_LABELS:] + retired[MOST_LABELS // 2 :]
-    both = [value for label in drawn + drawn_retired for value in (label.before, label.after)]
+    # Labels that are retired or split only show that they are gone: a few of them are enough.
+    drawn, drawn_lost = retained[:MOST_LABELS], lost[: MOST_LABELS // 2]
+    more = retained[MOST_LABELS:] + lost[MOST_LABELS // 2 :]
+    both = [value for label in drawn + drawn_lost for value in (label.before, label.after)]
     shown = [value for value in both if value is not None]
     ticks = axis(min(shown), max(shown)) if shown else axis(0.0, 1.0)
 
@@ -143,14 +145,14 @@ def accuracy(summary: Summary) -> dict[str, Any]:
     return {
         "ticks": ticks,
         "retained": [placed(label) for label in drawn],
-        "removed": [placed(label) for label in drawn_retired],
+        "lost": [placed(label) for label in drawn_lost],
         "more": more[:MOST_LISTED],
         "left_out": len(more[MOST_LISTED:]),
         "better": sum(change > 0 for change in changes),
         "worse": sum(change < 0 for change in changes),
         "same": sum(change == 0 for change in changes),
         "net_right": round(sum(gains)) if gains else None,
-        "without_rows": len(every) - len(retained) - len(retired),
+        "without_rows": len(every) - len(retained) - len(lost),
     }
 
 
@@ -174,7 +176,7 @@ def reliability(summary: Summary) -> list[dict[str, Any]]:
     ]
 
 
-def changes(summary: Summary) -> dict[str, list[Bar]]:
+def changed(summary: Summary) -> dict[str, list[Bar]]:
     """Lay out the shares of changed predictions; those of calibrated outputs are the same."""
     outputs = [e for e in summary["figures"][1:] if not e["output"].endswith(CALIBRATED)]
     bars = {}

@@ -9,11 +9,9 @@ from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.trial import AGAIN, CALIBRATED, NAMES, RETRAINED
+from unlabel.report.changes import describe
 from unlabel.report.comparison import INPUTS, value_at
-from unlabel.report.formatting import name
 
-MOST_NAMED = 8
-LONGEST_TITLE = 90
 DESTINATIONS_NAMED = 3
 
 
@@ -48,7 +46,7 @@ COMPARED = {
 def gather(summary: Summary) -> dict[str, Any]:
     """Gather the metrics of each output, None for one that is missing, and conclusions."""
     outputs = {entry["output"]: entry for entry in summary["figures"]}
-    shown, removed = summary["shown"], summary["labels"]["removed"]
+    shown = summary["shown"]
     return {
         "base": summary["figures"][0],
         "shown": outputs[shown],
@@ -56,8 +54,9 @@ def gather(summary: Summary) -> dict[str, Any]:
         "retrained": outputs.get(RETRAINED),
         "again": outputs.get(AGAIN),
         "rival_calibrated": outputs.get(AGAIN + CALIBRATED) or outputs.get(RETRAINED + CALIBRATED),
-        "named": len(removed) <= MOST_NAMED and sum(len(name(x)) for x in removed) <= LONGEST_TITLE,
-        "n_labels": len(removed) + len(summary["labels"]["retained"]),
+        "n_labels": len(summary["by_label"]),
+        "n_split": sum(len(change["to"]) > 1 for change in summary["labels"]["changes"]),
+        "changes": describe(summary),
         "mostly_to": _mostly_to(summary),
         "apart": _apart(outputs.get(NAMES["osr"]), outputs.get(NAMES["mask"])),
     }

@@ -1,0 +1,157 @@
+"""Changed labels judged on tables: the labels of retrained models' tables, and their truth."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from commands import unlabel
+from unlabel.fitting import fit_filter
+
+CLASSES = ["ant", "bee", "cat", "dog", "elk", "fox"]
+PLAN = {"bee": None, "cat": "pet", "dog": "pet", "elk": {"moose": 0.5, "deer": 0.5}, "ant": "fox"}
+PLAN["fox"] = "ant"
+RESULT = ["fox", "pet", "moose", "deer", "ant"]
+NEW = {"cat": "pet", "dog": "pet", "ant": "fox", "fox": "ant"}
+
+
+def write(path, classes, rows, labels=None):
+    columns = {label: rows[:, column] for column, label in enumerate(classes)}
+    if labels is not None:
+        columns["label"] = labels
+    pa.parquet.write_table(pa.table(columns), path)
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """A filter and a base table; tables of retrained models are written by the tests."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.full(6, 0.3), size=300)
+    labels = [CLASSES[rng.choice(6, p=row)] for row in rows]
+    write("base.parquet", CLASSES, rows, labels)
+    fit_filter(rows, labels, classes=CLASSES, remove=PLAN).save("f.safetensors")
+    return labels, rng.dirichlet(np.ones(5), size=300)
+
+
+def evaluate(*retrained):
+    options = [argument for path in retrained for argument in ("--retrained", path)]
+    return unlabel(
+        *("evaluate", "base.parquet", "--filter", "f.safetensors", *options),
+        *("--json", "summary.json", "--force"),
+    )
+
+
+def in_new_labels(labels):
+    return [NEW.get(label, label) for label in labels]
+
+
+def in_new_labels_and_parts(labels):
+    parts = iter(["moose", "deer"] * len(labels))
+    return [next(parts) if label == "elk" else NEW.get(label, label) for label in labels]
+
+
+@pytest.mark.parametrize("truth", [None, list, in_new_labels, in_new_labels_and_parts])
+def test_true_labels_of_a_retrained_model_may_be_old_or_new(tables, truth):
+    labels, rows = tables
+    # The columns may be in any order: they go by their names.
+    order = [3, 1, 4, 0, 2]
+    names = [RESULT[column] for column in order]
+    write("retrained.parquet", names, rows[:, order], truth and truth(labels))
+    code, out, error = evaluate("retrained.parquet")
+    assert (code, error) == (0, "")
+    assert "Retired: 'bee'. Merged: 'cat', 'dog' into 'pet'." in " ".join(out.split())
+    with open("summary.json", encoding="utf-8") as file:
+        summary = json.load(file)
+    known = [(row, NEW[label]) for row, label in zip(rows, labels, strict=True) if label in NEW]
+    loss = -np.mean([np.log(row[RESULT.index(label)]) for row, label in known])
+    found = {entry["output"]: entry["log_loss"] for entry in summary["figures"]}
+    assert found["retrained"] == pytest.approx(loss)
+    assert summary["rows"]["of_split_labels"] == labels.count("elk") > 0
+    assert summary["rows"]["judged"] == 300
+
+
+def first(labels, *of):
+    return next(row for row, label in enumerate(labels) if label in of)
+
+
+@pytest.mark.parametrize(
+    ("of", "wrong"),
+    [
+        ("bee", "pet"),  # a retired label has no new name
+        ("elk", "pet"),  # a split label is none but its parts
+        ("cat", "ant"),
+        ("cat", "dog"),  # of the same new label, but another old one
+    ],
+)
+def test_another_truth_is_refused_with_its_row(tables, of, wrong):
+    labels, rows = tables
+    row = first(labels, of)
+    for truth in (list(labels), in_new_labels(labels)):
+        truth[row] = wrong
+        write("retrained.parquet", RESULT, rows, truth)
+        code, _, error = evaluate("retrained.parquet")
+        assert code == 2
+        sentence = " ".join(error.split())
+        assert f"row {row} has the true label {wrong!r}, and the base model's table" in sentence
+        assert f"{of!r}: give the same rows in the same order." in sentence
+
+
+def test_a_mixture_of_old_and_new_truth_is_refused(tables):
+    labels, rows = tables
+    old, new = first(labels, "cat"), first(labels, "dog", "ant", "fox")
+    truth = in_new_labels(labels)
+    truth[old] = "cat"
+    write("retrained.parquet", RESULT, rows, truth)
+    code, _, error = evaluate("retrained.parquet")
+    assert code == 2
+    assert (
+        f"row {old} has the old true label 'cat', and row {new} the new one {truth[new]!r}"
+    ) in " ".join(error.split())
+
+
+def test_each_retrained_table_may_have_labels_of_its_own_kind(tables):
+    labels, rows = tables
+    write("old.parquet", RESULT, rows, labels)
+    write("new.parquet", RESULT, rows, in_new_labels(labels))
+    assert evaluate("old.parquet", "new.parquet")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("bee", "a column 'bee', a retired label: give the outputs of a model retrained without"),
+        ("dog", "'dog', a label that becomes 'pet': give the outputs of a model retrained on the"),
+        ("elk", "'elk', a split label: give the outputs of a model retrained on the new labels"),
+    ],
+)
+def test_columns_of_labels_that_are_gone_are_refused(tables, label, words):
+    _, rows = tables
+    with_old = np.hstack([rows / 2, np.full((300, 1), 0.5)])
+    write("retrained.parquet", [*RESULT, label], with_old)
+    code, _, error = evaluate("retrained.parquet")
+    assert code == 2
+    assert words in " ".join(error.split())
+
+
+def test_a_table_without_a_new_label_is_refused(tables):
+    _, rows = tables
+    write("retrained.parquet", RESULT[:-2], rows[:, :-2])
+    code, _, error = evaluate("retrained.parquet")
+    assert code == 2
+    assert "no column 'deer'" in error
+
+
+def test_labels_may_be_numbers_and_their_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    rows, labels = rng.dirichlet(np.ones(3), size=60), np.arange(60) % 3
+    np.savez("base.npz", p=rows, label=labels)
+    fit_filter(rows, labels, remove={2: 1, 1: 2}).save("f.safetensors")
+    for truth in (labels, np.array([0, 2, 1])[labels], np.array(["0", "2", "1"])[labels]):
+        np.savez("retrained.npz", p=rows[:, [0, 2, 1]], classes=[0, 2, 1], label=truth)
+        options = ("--filter", "f.safetensors", "--retrained", "retrained.npz")
+        code, _, error = unlabel("evaluate", "base.npz", *options)
+        assert (code, error) == (0, "")
