@@ -155,3 +155,53 @@ def test_labels_may_be_numbers_and_their_texts(tmp_path, monkeypatch):
         options = ("--filter", "f.safetensors", "--retrained", "retrained.npz")
         code, _, error = unlabel("evaluate", "base.npz", *options)
         assert (code, error) == (0, "")
+
+
+# Rows that are set aside
+
+
+@pytest.fixture
+def incomplete(tables):
+    """Three rows that cannot be judged; a table of a retrained model on the same rows."""
+    labels, rows = tables
+    labels = [*labels]
+    labels[5], labels[7], labels[20] = None, "yak", "yak"
+    base = pa.parquet.read_table("base.parquet")
+    column = base.schema.get_field_index("label")
+    pa.parquet.write_table(base.set_column(column, "label", [labels]), "base.parquet")
+    write("retrained.parquet", RESULT, rows, labels)
+    write("unlabelled.parquet", RESULT, rows)
+    return labels, rows
+
+
+@pytest.mark.parametrize("name", ["retrained.parquet", "unlabelled.parquet"])
+def test_rows_that_cannot_be_judged_are_set_aside_in_every_table(incomplete, name):
+    labels, rows = incomplete
+    code, out, error = evaluate(name)
+    assert (code, error) == (0, "")
+    assert "1 row without a true label and 2 rows of labels that the model" in " ".join(out.split())
+    with open("summary.json", encoding="utf-8") as file:
+        summary = json.load(file)
+    assert summary["rows"]["judged"] == 297
+    known = [(row, NEW[label]) for row, label in zip(rows, labels, strict=True) if label in NEW]
+    loss = -np.mean([np.log(row[RESULT.index(label)]) for row, label in known])
+    found = {entry["output"]: entry["log_loss"] for entry in summary["figures"]}
+    assert found["retrained"] == pytest.approx(loss)
+    for changed in (*summary["most_changed"]["retained"], *summary["most_changed"]["removed"]):
+        assert changed["label"] == labels[changed["row"]]
+
+
+def test_strict_refuses_rows_that_cannot_be_judged(incomplete):
+    code, _, error = unlabel(*("evaluate", "base.parquet", "--filter", "f.safetensors", "--strict"))
+    assert code == 2
+    assert "row 7" in error or "Row 5" in error
+
+
+def test_rows_must_be_set_aside_in_all_tables(incomplete):
+    labels, rows = incomplete
+    write(
+        "retrained.parquet", RESULT, rows, ["bee" if label is None else label for label in labels]
+    )
+    code, _, error = evaluate("retrained.parquet")
+    assert code == 2
+    assert "retrained.parquet: row 5 has a true label in only one of this table and" in error

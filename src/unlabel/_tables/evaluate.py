@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unlabel._set_aside import SetAside
 from unlabel._tables.formats import open_table
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.plans import plan_of_texts
@@ -37,9 +39,13 @@ def evaluate_tables(
     label_column: str,
     classes: Sequence[str] | None,
     list_column: str | None,
+    strict: bool,
     progress: Progress,
 ) -> Summary:
-    """Evaluate a change of labels, or a filter, on a table with true labels."""
+    """Evaluate a change of labels, or a filter, on a table with true labels.
+
+    Rows that cannot be judged are set aside; if `strict`, they are refused.
+    """
     if (remove is None) == (fitted is None):
         raise UnlabelError("Give either labels to remove or a filter: --remove or --filter.")
     names: Sequence[Label] | None = classes
@@ -58,9 +64,16 @@ def evaluate_tables(
 
     table = open_table(base)
     columns = confidence_columns(table, names, list_column, label_column)
+    aside = SetAside(columns.classes)
     rows, labels = read_confidences(
-        table, columns, input=kind, label_column=label_column, progress=task(0)
+        table,
+        columns,
+        input=kind,
+        label_column=label_column,
+        aside=None if strict else aside,
+        progress=task(0),
     )
+    row_numbers = np.delete(np.arange(len(rows) + aside.rows), aside.row_numbers)
     change = fitted
     if change is None:
         plan = plan_of_texts(columns.classes, remove, from_column=from_column, to_column=to_column)
@@ -72,16 +85,24 @@ def evaluate_tables(
         _refuse_old_labels(path, {*table.schema.names, *map(str, table.classes or ())}, change)
         truth = label_column if label_column in table.schema.names else None
         old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
+        own_aside = SetAside([*old_and_new.values()])
         rows, own_labels = read_confidences(
             table,
             confidence_columns(table, change.classes, list_column, truth),
             input=kind,
             label_column=truth,
-            label_classes=[*old_and_new.values()],
+            label_classes=own_aside.classes,
+            aside=None if strict else own_aside,
             progress=progress,
         )
-        if own_labels is not None and labels is not None:
-            _refuse_other_labels(path, own_labels, labels, change)
+        if own_labels is None or labels is None:
+            return np.delete(rows, aside.row_numbers, axis=0) if aside.rows else rows
+        for row in sorted({*aside.row_numbers} ^ {*own_aside.row_numbers}):
+            raise UnlabelError(
+                f"{path}: row {row} has a true label in only one of this table and the base "
+                "model's: give the same rows in the same order."
+            )
+        _refuse_other_labels(path, own_labels, labels, change, row_numbers)
         return rows
 
     models = [read_retrained(path, task(done)) for done, path in enumerate(retrained, start=1)]
@@ -92,6 +113,9 @@ def evaluate_tables(
         trial = try_labels(
             rows, labels, classes=columns.classes, remove=change.plan, retrained=models, input=kind
         )
+    if aside.rows:
+        numbers = row_numbers[trial.row_numbers]
+        trial = replace(trial, row_numbers=numbers, notes=(*trial.notes, f"{aside}."))
     return summarise(trial, task(1 + len(retrained)))
 
 
@@ -112,7 +136,11 @@ def _refuse_old_labels(path: PathLike, found: set[str], change: OutputFilter) ->
 
 
 def _refuse_other_labels(
-    path: PathLike, own: npt.NDArray[Any], base: npt.NDArray[Any], change: OutputFilter
+    path: PathLike,
+    own: npt.NDArray[Any],
+    base: npt.NDArray[Any],
+    change: OutputFilter,
+    row_numbers: Columns,
 ) -> None:
     """Refuse true labels that are neither all the base table's nor all what they become."""
     n = min(len(own), len(base))
@@ -137,11 +165,12 @@ def _refuse_other_labels(
         return
     for row in np.flatnonzero(~fits_old & ~fits_new):
         raise UnlabelError(
-            f"{path}: row {row} has the true label {str(own[row])!r}, and the base model's table "
-            f"{str(base[row])!r}: give the same rows in the same order."
+            f"{path}: row {row_numbers[row]} has the true label {str(own[row])!r}, and the base "
+            f"model's table {str(base[row])!r}: give the same rows in the same order."
         )
     old, new = int(np.argmin(fits_new)), int(np.argmin(fits_old))
     raise UnlabelError(
-        f"{path}: row {old} has the old true label {str(own[old])!r}, and row {new} the new one "
-        f"{str(own[new])!r}: give all true labels as they were, or all as they become."
+        f"{path}: row {row_numbers[old]} has the old true label {str(own[old])!r}, and row "
+        f"{row_numbers[new]} the new one {str(own[new])!r}: give all true labels as they were, or "
+        "all as they become."
     )

@@ -61,6 +61,14 @@ ListColumn = Annotated[
     str | None,
     typer.Option(help="The list column with the confidences, if there are several."),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse rows without a true label, or of labels that the model does not have, in "
+        "place of setting them aside.",
+    ),
+]
 LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
 
 
@@ -91,14 +99,7 @@ def fit(
     ] = None,
     title: Annotated[str | None, typer.Option(help="A title for the change.")] = None,
     note: Annotated[str | None, typer.Option(help="What others should know of it.")] = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Refuse rows without a true label, or of labels that the model does not have, "
-            "rather than set them aside.",
-        ),
-    ] = False,
+    strict: Strict = False,
     force: Force = False,
 ) -> None:
     """Fit a filter on a table of reference rows (.parquet, .csv, .npz).
@@ -233,6 +234,7 @@ def evaluate(
     label_column: LabelColumn = "label",
     classes: Classes = None,
     list_column: ListColumn = None,
+    strict: Strict = False,
     json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
     force: Force = False,
 ) -> None:
@@ -260,6 +262,7 @@ def evaluate(
             label_column=label_column,
             classes=class_names(classes),
             list_column=list_column,
+            strict=strict,
             progress=progress,
         )
     if json is not None:
