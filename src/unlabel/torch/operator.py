@@ -12,9 +12,11 @@ from torch.autograd import forward_ad
 from unlabel._method import backend
 from unlabel._method.chain import LARGEST
 from unlabel._method.chain import Recipe as CoreRecipe
+from unlabel._method.merge import Merge as CoreMerge
 from unlabel.torch import chain
 from unlabel.torch.chain import SUM_TOLERANCE, Recipe
 from unlabel.torch.gradients import LIMITS
+from unlabel.torch.merge import Merge
 
 KERNEL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -23,8 +25,7 @@ def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output
     """Filter the dimension `dim` of a tensor, counted from the end."""
     follow = choose(rows)
     if follow is None:
-        arrays = [array for array in recipe[1:] if array is not None]
-        return operator(rows, arrays, recipe.n_retained, dim, logits, log_output)
+        return operator(rows, *taken_apart(recipe), dim, logits, log_output)
     return chain.filter_rows(rows, recipe, dim, logits, log_output, follow)
 
 
@@ -49,6 +50,23 @@ def choose(rows: Tensor) -> chain.Driver | None:
     return chain.jump if is_plain and inner is rows and not rows.is_meta else chain.walk
 
 
+def taken_apart(recipe: Recipe) -> tuple[list[Tensor], list[int], int]:
+    """Give a recipe as the arguments that an operator may have."""
+    n_retained, *arrays, merge = recipe
+    merged: Any = () if merge is None else merge[:-1]
+    groups = [] if merge is None else merge.groups
+    return [array for array in (*arrays, *merged) if array is not None], groups, n_retained
+
+
+def put_together(arrays: list[Tensor], groups: list[int], n_retained: int) -> Recipe:
+    """Make the recipe that was taken apart."""
+    if not groups:
+        return Recipe(n_retained, *arrays)
+    end = len(arrays) - len(Merge._fields) + 1
+    merge = Merge._make([*arrays[end:], groups])
+    return Recipe(n_retained, *arrays[:end])._replace(merge=merge)
+
+
 def has_kernels() -> bool:
     """Whether Triton, which compiles the kernels, came with PyTorch."""
     return find_spec("triton") is not None
@@ -56,10 +74,16 @@ def has_kernels() -> bool:
 
 @torch.library.custom_op("unlabel::filter_rows", mutates_args=())
 def operator(
-    rows: Tensor, arrays: list[Tensor], n_retained: int, dim: int, logits: bool, log_output: bool
+    rows: Tensor,
+    arrays: list[Tensor],
+    groups: list[int],
+    n_retained: int,
+    dim: int,
+    logits: bool,
+    log_output: bool,
 ) -> Tensor:
-    """Filter rows by what is fastest where they are; the arrays are those of `Recipe`."""
-    recipe = Recipe(n_retained, *arrays)
+    """Filter rows by what is fastest where they are, with a recipe that was taken apart."""
+    recipe = put_together(arrays, groups, n_retained)
     if rows.device.type == "cpu":
         return _in_the_core(rows, recipe, dim, logits, log_output)
     if rows.is_cuda and rows.dtype in KERNEL_TYPES and has_kernels():
@@ -76,7 +100,7 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
     numbers = recipe.numbers.double().clamp(max=LARGEST)
     pulls, shares, numbers = (x.double().numpy() for x in (recipe.pulls, recipe.shares, numbers))
     filtered = backend.filter_rows(
-        CoreRecipe(order, pulls, shares, numbers, order[-recipe.n_retained :]),
+        CoreRecipe(order, pulls, shares, numbers, order[-recipe.n_retained :], _core_merge(recipe)),
         given.numpy(),
         "logits" if logits else "probabilities",
         temperature=1.0 if recipe.temperature is None else recipe.temperature.item(),
@@ -89,23 +113,42 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
         result = result.log_()
         result[low] = chain.filter_rows(given[low], recipe, -1, logits, True, chain.jump)
         result = result.clamp_(min=torch.finfo(rows.dtype).min)
-    result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_retained)
+    result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_results)
     return result.movedim(-1, dim).contiguous()
+
+
+def _core_merge(recipe: Recipe) -> CoreMerge | None:
+    if recipe.merge is None:
+        return None
+    sources, starts, weights, *_ = recipe.merge
+    return CoreMerge(sources.numpy(), starts.numpy(), weights.double().numpy())
 
 
 def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
     from unlabel.torch import kernels
 
-    arrays = [array.float() for array in recipe[2:] if array is not None]
+    if recipe.merge is not None:
+        bare = recipe._replace(temperature=None, merge=None)
+        logs = _in_kernels(rows.float(), bare, dim, logits, True).movedim(dim, -1)
+        result = chain.finish(logs, recipe, log_output, rows.dtype)
+        return result.movedim(-1, dim).contiguous()
+    arrays = [array.float() for array in recipe[2:-1] if array is not None]
     options = (recipe.n_retained, dim % rows.ndim, logits, log_output)
     with torch.cuda.device(rows.device):
         return kernels.filter_rows(rows.contiguous(), *options, recipe.order, *arrays)
 
 
 @operator.register_fake
-def _(rows: Tensor, arrays: list[Tensor], n_retained: int, dim: int, *options: bool) -> Tensor:
+def _(
+    rows: Tensor,
+    arrays: list[Tensor],
+    groups: list[int],
+    n_retained: int,
+    dim: int,
+    *options: bool,
+) -> Tensor:
     shape = list(rows.shape)
-    shape[dim] = n_retained
+    shape[dim] = put_together(arrays, groups, n_retained).n_results
     return rows.new_empty(shape)
 
 
@@ -120,13 +163,14 @@ def backward(
     gradient: Tensor,
     rows: Tensor,
     arrays: list[Tensor],
+    groups: list[int],
     n_retained: int,
     dim: int,
     logits: bool,
     log_output: bool,
 ) -> Tensor:
     """Give the gradient with respect to the rows, by the plain form."""
-    recipe = Recipe(n_retained, *arrays)
+    recipe = put_together(arrays, groups, n_retained)
 
     def plain(rows: Tensor) -> Tensor:
         return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump)
@@ -148,7 +192,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _pull_back(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     rows, *arrays = ctx.saved_tensors
-    return backward(gradient, rows, arrays, *ctx.options), [None] * len(arrays), *[None] * 4
+    return backward(gradient, rows, arrays, *ctx.options), [None] * len(arrays), *[None] * 5
 
 
 operator.register_autograd(_pull_back, setup_context=_keep)
