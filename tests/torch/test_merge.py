@@ -1,10 +1,10 @@
 """Labels that are merged, renamed and split, beside loops over labels and a dense matrix."""
 
 # ruff: noqa: E402  (optional libraries are looked for first)
-import copy
+import contextlib
 import math
-import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-import plain
-from unlabel import OutputFilter, UnlabelError
-from unlabel.fitting import fit_filter
+from plain_merge import (
+    LABELS,
+    PLAN,
+    SPLITS,
+    assert_close,
+    dense,
+    drawn_rows,
+    expected_of,
+    fitted_filter,
+    results_of,
+)
+from unlabel import OutputFilter
 from unlabel.torch import FilterModule, chain, operator
 
 needs_cuda = pytest.mark.skipif(
@@ -25,106 +34,6 @@ compilers_own_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning:
 ON_DEVICES = ["cpu", pytest.param("cuda", marks=needs_cuda)]
 OUTPUTS = ("probabilities", "log_probabilities")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 4e-3}
-LABELS = [*"abcdefgh"]
-# Retired, retired into, merged, renamed, swapped, split, and sent to a new label.
-PLAN = {
-    "a": None,
-    "b": "c",
-    "d": "other",
-    "e": "f",
-    "f": "e",
-    "g": {"c": 0.25, "left": 0.5, "right": 0.25},
-    "h": "other",
-}
-SPLITS = {"a": {"x": 0.5, "y": 0.5}, "b": {"z": 1 / 3, "x": 1 / 3, "b": 1 / 3}, "d": None}
-
-
-def parts_of(plan, label):
-    to = plan.get(label, label)
-    return to if isinstance(to, dict) else {to: 1.0}
-
-
-def results_of(plan, labels):
-    """The result's labels: in the order of the first old label that goes there."""
-    seen = {}
-    for label in labels:
-        if plan.get(label, label) is not None:
-            seen |= dict.fromkeys(parts_of(plan, label))
-    return [*seen]
-
-
-def dense(plan, labels):
-    """The matrix from the retained labels to the result's."""
-    retained = [label for label in labels if plan.get(label, label) is not None]
-    results = results_of(plan, labels)
-    matrix = np.zeros((len(retained), len(results)))
-    for row, label in enumerate(retained):
-        for to, weight in parts_of(plan, label).items():
-            matrix[row, results.index(to)] = weight
-    return matrix
-
-
-def references(plan, n, seed=0):
-    """Reference rows of each retired label, in the plan's order."""
-    rng = np.random.default_rng(seed)
-    retired = [LABELS.index(label) for label, to in plan.items() if to is None]
-    return retired, [rng.dirichlet(1 + 4 * np.eye(n)[column], 5) for column in retired]
-
-
-def fitted_filter(plan, n=8, method="osr", **changes):
-    labels = LABELS[:n]
-    if method == "mask":
-        return replace(OutputFilter.mask(labels, plan), **changes)
-    retired, rows = references(plan, n)
-    truth = [labels[column] for column in retired for _ in range(5)]
-    # A row of a label that stays, since there must be one.
-    rows, truth = np.vstack([*rows, np.full((1, n), 1 / n)]), [*truth, staying_label(plan)]
-    return replace(fit_filter(rows, truth, classes=labels, remove=plan), **changes)
-
-
-def staying_label(plan):
-    return next(label for label in LABELS if plan.get(label, label) is not None)
-
-
-def changed(row, plan, method, temperature=1.0):
-    """One row of probabilities by the plan, label by label."""
-    n = len(row)
-    retired, rows = references(plan, n)
-    if method == "osr":
-        left = plain.apply_row(np.asarray(row, float), plain.fit(rows, retired, n))
-    else:
-        left = np.delete(row, retired)
-        left = left / left.sum()
-    sums = dict.fromkeys(results_of(plan, LABELS[:n]), 0.0)
-    retained = [label for label in LABELS[:n] if plan.get(label, label) is not None]
-    for label, probability in zip(retained, left, strict=True):
-        for to, weight in parts_of(plan, label).items():
-            sums[to] += weight * probability
-    powers = [value ** (1 / temperature) for value in sums.values()]
-    return [power / math.fsum(powers) for power in powers]
-
-
-def softmax(row):
-    powers = np.exp(row - row.max())
-    return powers / powers.sum()
-
-
-def drawn_rows(n, input, dtype, seed, n_rows=4):
-    logits = 3 * np.random.default_rng(seed).normal(size=(n_rows, n))
-    rows = logits if input == "logits" else np.apply_along_axis(softmax, 1, logits)
-    return torch.tensor(rows).to(dtype)
-
-
-def expected_of(rows, input, plan, method, temperature=1.0):
-    exact = rows.double().cpu().numpy()
-    exact = [softmax(row) if input == "logits" else row / row.sum() for row in exact]
-    return np.array([changed(row, plan, method, temperature) for row in exact])
-
-
-def assert_close(result, expected, tolerance, output="probabilities"):
-    result = result.detach().double().cpu()
-    result = result.exp() if output == "log_probabilities" else result
-    np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=tolerance)
 
 
 @st.composite
@@ -346,6 +255,26 @@ def test_rows_that_are_not_probabilities_become_nan(output, form, device):
     assert bad.all(1).tolist() == bad.any(1).tolist() == [True, False, True, False]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_what_the_kernels_give_is_merged_and_calibrated(monkeypatch, output, dtype):
+    def stand_in(rows, n_retained, dim, logits, log_output, *arrays):
+        assert (rows.dtype, len(arrays)) == (torch.float32, 4)  # without a temperature
+        options = (dim, logits, log_output, chain.jump)
+        return chain.filter_rows(rows, chain.Recipe(n_retained, *arrays), *options)
+
+    kernels = SimpleNamespace(filter_rows=stand_in)
+    monkeypatch.setattr("unlabel.torch.kernels", kernels, raising=False)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr("unlabel.torch.module.filter_rows", operator._in_kernels)
+    fitted = fitted_filter(PLAN, input="logits", temperature=1.7)
+    rows = drawn_rows(8, "logits", dtype, seed=13)
+    result = FilterModule(fitted, output=output, dim=0)(rows.T).T
+    assert result.dtype == dtype
+    tolerance = 4e-3 if dtype == torch.float16 else 1e-6
+    assert_close(result, expected_of(rows, "logits", PLAN, "osr", 1.7), tolerance, output)
+
+
 @needs_cuda
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
@@ -373,56 +302,3 @@ def test_a_thousand_labels_into_twenty_and_one_into_hundreds():
             matrix[label, fitted.classes.index(name)] = weight
     for given_rows in (rows, rows.clone().requires_grad_()):
         assert_close(FilterModule(fitted)(given_rows), rows.numpy() @ matrix, 1e-12)
-
-
-OTHER_DESTINATIONS = {
-    "another merge": PLAN | {"h": "c"},
-    "another name": PLAN | {"d": "others", "h": "others"},
-    "other weights": PLAN | {"g": {"c": 0.5, "left": 0.25, "right": 0.25}},
-    "none": {"a": None},
-    "only names": {"a": None, "b": "bee"},
-}
-
-
-@pytest.mark.parametrize("how", OTHER_DESTINATIONS)
-def test_the_state_of_other_destinations_is_refused(how):
-    plan, other = (
-        FilterModule(fitted_filter(each, method="mask")) for each in (PLAN, OTHER_DESTINATIONS[how])
-    )
-    for module, state in ((plan, other.state_dict()), (other, plan.state_dict())):
-        before = copy.deepcopy(module.state_dict())
-        with pytest.raises(UnlabelError, match=r"^The state sends labels to other dest.*filter\.$"):
-            module.load_state_dict(state, strict=False)
-        assert all(torch.equal(before[name], now) for name, now in module.state_dict().items())
-
-
-def test_the_state_of_a_plan_in_other_words_is_taken():
-    other = dict(reversed(PLAN.items())) | {"c": "c"}
-    module = FilterModule(fitted_filter(other, temperature=3.0))
-    module.load_state_dict(FilterModule(fitted_filter(PLAN)).state_dict())
-    rows = drawn_rows(8, "probabilities", torch.float64, seed=9)
-    assert_close(module(rows), expected_of(rows, "probabilities", PLAN, "osr"), 1e-12)
-
-
-def test_the_state_has_the_merge_and_never_coarser_than_float32():
-    fitted = fitted_filter(PLAN)
-    module = FilterModule(fitted)
-    merge = fitted.outcome.merge
-    for name in ("sources", "starts", "weights"):
-        np.testing.assert_array_equal(module.state_dict()[name], getattr(merge, name))
-    assert torch.equal(module.half().weights, torch.tensor(merge.weights))
-    assert module.float().weights.dtype == torch.float32
-    rows = drawn_rows(8, "probabilities", torch.float32, seed=10)
-    expected = expected_of(rows, "probabilities", PLAN, "osr")
-    for again in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        assert_close(again(rows), expected, 1e-6)
-
-
-def test_values_of_a_merge_may_come_later():
-    fitted, rows = fitted_filter(PLAN), drawn_rows(8, "probabilities", torch.float64, seed=11)
-    module = FilterModule(fitted).to("meta")
-    result = module(torch.empty(3, 4, 8, device="meta", dtype=torch.float16))
-    assert (result.shape, result.dtype) == ((3, 4, 6), torch.float16)
-    module = module.to_empty(device="cpu")
-    module.load_state_dict(FilterModule(fitted).state_dict())
-    assert torch.equal(module(rows), FilterModule(fitted)(rows))

@@ -4,6 +4,7 @@
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._C import _functorch as functorch
@@ -50,16 +51,16 @@ def choose(rows: Tensor) -> chain.Driver | None:
     return chain.jump if is_plain and inner is rows and not rows.is_meta else chain.walk
 
 
-def taken_apart(recipe: Recipe) -> tuple[list[Tensor], list[int], int]:
-    """Give a recipe as the arguments that an operator may have."""
+def taken_apart(recipe: Recipe) -> tuple[list[Tensor], list[int]]:
+    """Give a recipe as the arguments that an operator may have: its arrays and its sizes."""
     n_retained, *arrays, merge = recipe
-    merged: Any = () if merge is None else merge[:-1]
-    groups = [] if merge is None else merge.groups
-    return [array for array in (*arrays, *merged) if array is not None], groups, n_retained
+    *merged, groups = ([],) if merge is None else merge
+    return [array for array in (*arrays, *merged) if array is not None], [n_retained, *groups]
 
 
-def put_together(arrays: list[Tensor], groups: list[int], n_retained: int) -> Recipe:
+def put_together(arrays: list[Tensor], sizes: list[int]) -> Recipe:
     """Make the recipe that was taken apart."""
+    n_retained, *groups = sizes
     if not groups:
         return Recipe(n_retained, *arrays)
     end = len(arrays) - len(Merge._fields) + 1
@@ -74,16 +75,10 @@ def has_kernels() -> bool:
 
 @torch.library.custom_op("unlabel::filter_rows", mutates_args=())
 def operator(
-    rows: Tensor,
-    arrays: list[Tensor],
-    groups: list[int],
-    n_retained: int,
-    dim: int,
-    logits: bool,
-    log_output: bool,
+    rows: Tensor, arrays: list[Tensor], sizes: list[int], dim: int, logits: bool, log_output: bool
 ) -> Tensor:
     """Filter rows by what is fastest where they are, with a recipe that was taken apart."""
-    recipe = put_together(arrays, groups, n_retained)
+    recipe = put_together(arrays, sizes)
     if rows.device.type == "cpu":
         return _in_the_core(rows, recipe, dim, logits, log_output)
     if rows.is_cuda and rows.dtype in KERNEL_TYPES and has_kernels():
@@ -120,8 +115,10 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
 def _core_merge(recipe: Recipe) -> CoreMerge | None:
     if recipe.merge is None:
         return None
-    sources, starts, weights, *_ = recipe.merge
-    return CoreMerge(sources.numpy(), starts.numpy(), weights.double().numpy())
+    sources, starts = recipe.merge.sources.numpy(), recipe.merge.starts.numpy()
+    weights = recipe.merge.weights.double().numpy()
+    # A coarser type may have rounded the weights of a split, which sum to 1.
+    return CoreMerge(sources, starts, weights / np.bincount(sources, weights)[sources])
 
 
 def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
@@ -139,16 +136,9 @@ def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output
 
 
 @operator.register_fake
-def _(
-    rows: Tensor,
-    arrays: list[Tensor],
-    groups: list[int],
-    n_retained: int,
-    dim: int,
-    *options: bool,
-) -> Tensor:
+def _(rows: Tensor, arrays: list[Tensor], sizes: list[int], dim: int, *options: bool) -> Tensor:
     shape = list(rows.shape)
-    shape[dim] = put_together(arrays, groups, n_retained).n_results
+    shape[dim] = put_together(arrays, sizes).n_results
     return rows.new_empty(shape)
 
 
@@ -163,14 +153,13 @@ def backward(
     gradient: Tensor,
     rows: Tensor,
     arrays: list[Tensor],
-    groups: list[int],
-    n_retained: int,
+    sizes: list[int],
     dim: int,
     logits: bool,
     log_output: bool,
 ) -> Tensor:
     """Give the gradient with respect to the rows, by the plain form."""
-    recipe = put_together(arrays, groups, n_retained)
+    recipe = put_together(arrays, sizes)
 
     def plain(rows: Tensor) -> Tensor:
         return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump)
@@ -192,7 +181,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _pull_back(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     rows, *arrays = ctx.saved_tensors
-    return backward(gradient, rows, arrays, *ctx.options), [None] * len(arrays), *[None] * 5
+    return backward(gradient, rows, arrays, *ctx.options), [None] * len(arrays), *[None] * 4
 
 
 operator.register_autograd(_pull_back, setup_context=_keep)
