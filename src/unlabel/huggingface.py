@@ -1,4 +1,4 @@
-"""The Hugging Face integration: classifiers of `transformers` with some labels retired."""
+"""The Hugging Face integration: classifiers of `transformers` whose labels are changed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ with needs_extra("huggingface"):
     import transformers
     from torch import Tensor, nn
 
-from unlabel._labels import as_labels, listing
+from unlabel._labels import as_labels, known_columns, listing
 from unlabel._typing import InputKind, Label
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import FilterModule
@@ -35,12 +36,12 @@ def remove_labels(
     *,
     dim: int | None = None,
 ) -> transformers.PreTrainedModel:
-    """Make a classifier that knows only the retained labels.
+    """Make a classifier that knows only the labels of the filter's result.
 
     The result is a shallow copy: it shares its layers with `model`, which stays unchanged.
-    Its ``config`` has the retained labels, and its ``logits`` are their log-probabilities, so
+    Its ``config`` has the new labels, and its ``logits`` are their log-probabilities, so
     a pipeline's softmax gives the filter's probabilities. Given ``labels``, numbered as in
-    the new ``config.id2label``, it returns the loss over the retained labels.
+    the new ``config.id2label``, it returns the loss over the new labels.
 
     ``save_pretrained`` writes the whole model, unfiltered, and the filter beside it.
 
@@ -49,7 +50,8 @@ def remove_labels(
     model : PreTrainedModel
         A classifier for mutually exclusive labels whose outputs have ``logits``.
     filter : OutputFilter
-        A filter for the labels of ``model.config.id2label``, or for 0 to n - 1.
+        A filter for the labels of ``model.config.id2label``, or for 0 to n - 1: then labels keep
+        the model's names, and new labels are named by their texts.
     input : {"probabilities", "logits"}, optional
         The kind of confidences that the filter takes, by default the kind it was fitted on. Models
         return logits, so a filter that was fitted on probabilities needs ``input="logits"``.
@@ -65,14 +67,15 @@ def remove_labels(
     _check_task(type(model))
     if hasattr(model, FILTER_NAME):
         raise UnlabelError(
-            "The model has a filter already: retire all labels of the original with one filter."
+            "The model has a filter already: give the original model one filter, such as "
+            "first.then(second)."
         )
     filter = filter.taking(input)
     if filter.input != "logits":
         raise UnlabelError(
             "The model gives logits and the filter takes probabilities: give input='logits'."
         )
-    names = _model_labels(model.config, filter)
+    names = _result_labels(_model_labels(model.config, filter), filter)
     module = FilterModule(filter, output="log_probabilities", dim=-1 if dim is None else dim)
     filtered = _blank(type(model))
     for name, value in model.__dict__.items():
@@ -83,11 +86,10 @@ def remove_labels(
     filtered._unfiltered_config, filtered._filter = model.config, filter
     filtered._has_dim = dim is not None
     filtered.config = copy.deepcopy(model.config)
-    retained = [names[column] for column in filter.retained_columns]
-    filtered.config.id2label = dict(enumerate(retained))
-    filtered.config.label2id = {name: number for number, name in enumerate(retained)}
+    filtered.config.id2label = dict(enumerate(names))
+    filtered.config.label2id = {name: number for number, name in enumerate(names)}
     if hasattr(model, "num_labels"):
-        filtered.num_labels = len(retained)
+        filtered.num_labels = len(names)
     return filtered
 
 
@@ -143,6 +145,22 @@ def _model_labels(config: transformers.PretrainedConfig, filter: OutputFilter) -
     return names
 
 
+def _result_labels(names: tuple[Label, ...], filter: OutputFilter) -> list[Label]:
+    """Name the result's labels as the model does, and new ones by their texts."""
+    columns = known_columns(filter.classes, filter.classes_in).tolist()
+    results = [
+        names[column] if column >= 0 else str(label)
+        for column, label in zip(columns, filter.classes, strict=True)
+    ]
+    name, number = Counter(map(str, results)).most_common(1)[0]
+    if number > 1:
+        raise UnlabelError(
+            f"Two labels of the result would be {name!r} in config.id2label: give the new label "
+            "another name, or fit the filter with the classes of config.id2label."
+        )
+    return results
+
+
 @functools.cache
 def _filtered_class(original: Any) -> Any:
     """Derive a class of the same name, since pipelines look models up by name."""
@@ -152,7 +170,7 @@ def _filtered_class(original: Any) -> Any:
 
     @functools.wraps(original.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # The model would compare `labels`, numbered as the retained labels, with its own logits.
+        # The model would compare `labels`, numbered as the new labels, with its own logits.
         if labels_at is not None and len(args) > labels_at:
             labels, args = args[labels_at], (*args[:labels_at], None, *args[labels_at + 1 :])
         else:

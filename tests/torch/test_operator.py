@@ -204,8 +204,8 @@ def test_what_is_compiled_has_the_gradients_of_what_is_not(k, output):
 def test_the_operator_passes_the_checks_of_pytorch():
     fitted, removed = fitted_chain(10, 3, input="logits")
     rows = torch.tensor(saturated(8, 10, removed, seed=3, input="logits")[0], requires_grad=True)
-    n_retained, *arrays = recipe_of(FilterModule(fitted))
-    torch.library.opcheck(operator.operator, (rows, arrays, n_retained, -1, True, False))
+    arguments = operator.taken_apart(FilterModule(fitted)._recipe())
+    torch.library.opcheck(operator.operator, (rows, *arguments, -1, True, False))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")

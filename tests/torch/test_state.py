@@ -1,6 +1,8 @@
 """States that a filter's module takes and refuses, and modules without values."""
 
 # ruff: noqa: E402  (optional libraries are looked for first)
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch")
 from safetensors.torch import load_file, save_file
 
 from golden_integrations import CLASSES, GOLDEN, golden_filter
+from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
 from unlabel.torch import FilterModule, remove_labels
@@ -135,3 +138,70 @@ def test_values_may_come_later(how, filled):
     other = FilterModule(with_labels(fitted, range(10))).state_dict()
     with pytest.raises(UnlabelError, match="for other labels"):
         without_values(fitted, how).load_state_dict(other, assign=True)
+
+
+OTHER_DESTINATIONS = {
+    "another merge": PLAN | {"h": "c"},
+    "another name": PLAN | {"d": "others", "h": "others"},
+    "other weights": PLAN | {"g": {"c": 0.5, "left": 0.25, "right": 0.25}},
+    "none": {"a": None},
+    "only names": {"a": None, "b": "bee"},
+}
+
+
+@pytest.mark.parametrize("how", OTHER_DESTINATIONS)
+def test_the_state_of_other_destinations_is_refused(how):
+    plan, other = (
+        FilterModule(fitted_filter(each, method="mask")) for each in (PLAN, OTHER_DESTINATIONS[how])
+    )
+    for module, state in ((plan, other.state_dict()), (other, plan.state_dict())):
+        before = copy.deepcopy(module.state_dict())
+        with pytest.raises(UnlabelError, match=r"^The state sends labels to other dest.*filter\.$"):
+            module.load_state_dict(state, strict=False)
+        assert all(torch.equal(before[name], now) for name, now in module.state_dict().items())
+
+
+def test_the_state_of_a_plan_in_other_words_is_taken():
+    other = dict(reversed(PLAN.items())) | {"c": "c"}
+    module = FilterModule(fitted_filter(other, temperature=3.0))
+    module.load_state_dict(FilterModule(fitted_filter(PLAN)).state_dict())
+    rows = drawn_rows(8, "probabilities", torch.float64, seed=9)
+    assert_close(module(rows), expected_of(rows, "probabilities", PLAN, "osr"), 1e-12)
+
+
+def test_the_state_has_the_merge_and_never_coarser_than_float32():
+    fitted = fitted_filter(PLAN)
+    module = FilterModule(fitted)
+    merge = fitted.outcome.merge
+    for name in ("sources", "starts", "weights"):
+        np.testing.assert_array_equal(module.state_dict()[name], getattr(merge, name))
+    assert torch.equal(module.half().weights, torch.tensor(merge.weights))
+    assert module.float().weights.dtype == torch.float32
+    rows = drawn_rows(8, "probabilities", torch.float32, seed=10)
+    expected = expected_of(rows, "probabilities", PLAN, "osr")
+    for again in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert_close(again(rows), expected, 1e-6)
+
+
+@pytest.mark.parametrize("form", ["eager", "with a gradient"])
+@pytest.mark.parametrize("output", ["probabilities", "log_probabilities"])
+def test_rows_sum_to_1_with_weights_that_were_stored_in_float16(output, form):
+    fitted, rows = fitted_filter(SPLITS), drawn_rows(8, "probabilities", torch.float64, seed=12)
+    module = FilterModule(fitted, output=output)
+    module.load_state_dict({name: x.half() for name, x in module.state_dict().items()})
+    assert not torch.equal(module.weights, FilterModule(fitted).weights)
+    result = module(rows.requires_grad_(form == "with a gradient"))
+    expected = expected_of(rows.detach(), "probabilities", SPLITS, "osr")
+    assert_close(result, expected, 2e-3, output)
+    result = result.exp() if output == "log_probabilities" else result
+    assert_close(result.sum(1), np.ones(4), 1e-12)
+
+
+def test_values_of_a_merge_may_come_later():
+    fitted, rows = fitted_filter(PLAN), drawn_rows(8, "probabilities", torch.float64, seed=11)
+    module = FilterModule(fitted).to("meta")
+    result = module(torch.empty(3, 4, 8, device="meta", dtype=torch.float16))
+    assert (result.shape, result.dtype) == ((3, 4, 6), torch.float16)
+    module = module.to_empty(device="cpu")
+    module.load_state_dict(FilterModule(fitted).state_dict())
+    assert torch.equal(module(rows), FilterModule(fitted)(rows))

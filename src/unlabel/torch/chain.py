@@ -17,13 +17,14 @@ from torch import Tensor
 
 from unlabel._method.chain import mixing
 from unlabel.torch.gradients import LIMITS, LOG_OF_ZERO, log, with_bounded_gradient
+from unlabel.torch.merge import Merge
 
 # How far from 1 the sum of a row of probabilities may be: float16 and bfloat16 round.
 SUM_TOLERANCE = 1e-2
 
 
 class Recipe(NamedTuple):
-    """A filter's recipe as tensors, with the number of retained labels and the temperature."""
+    """A filter's recipe as tensors, with the number of retained labels and what comes after it."""
 
     n_retained: int
     order: Tensor
@@ -31,6 +32,12 @@ class Recipe(NamedTuple):
     shares: Tensor
     numbers: Tensor
     temperature: Tensor | None = None  # 1
+    merge: Merge | None = None
+
+    @property
+    def n_results(self) -> int:
+        """The number of the result's labels."""
+        return self.n_retained if self.merge is None else len(self.merge.starts)
 
 
 class Masses(NamedTuple):
@@ -55,14 +62,19 @@ def filter_rows(
         recipe = recipe._replace(**{name: getattr(recipe, name).to(dtype) for name in floats})
         masses = (of_logits if logits else of_probabilities)(given, recipe.n_retained)
         logs = follow(recipe, masses) if len(recipe.pulls) else masses.log_retained
-        if recipe.temperature is not None:
-            logs = logs / recipe.temperature.to(dtype)
         logs = logs.masked_fill(~masses.is_valid, torch.nan)
-        if log_output:
-            result = logs.log_softmax(-1).clamp(min=torch.finfo(rows.dtype).min)
-        else:
-            result = logs.softmax(-1)
-        return result.to(rows.dtype).movedim(-1, dim).contiguous()
+        return finish(logs, recipe, log_output, rows.dtype).movedim(-1, dim).contiguous()
+
+
+def finish(logs: Tensor, recipe: Recipe, log_output: bool, dtype: torch.dtype) -> Tensor:
+    """Turn logarithms over the retained labels into the result."""
+    if recipe.merge is not None:
+        logs = recipe.merge.add_up(logs)
+    if recipe.temperature is not None:
+        logs = logs / recipe.temperature.to(logs.dtype)
+    if log_output:
+        return logs.log_softmax(-1).clamp(min=torch.finfo(dtype).min).to(dtype)
+    return logs.softmax(-1).to(dtype)
 
 
 def _without_autocast(device: str) -> AbstractContextManager[Any]:

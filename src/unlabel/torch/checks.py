@@ -7,14 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from unlabel._labels import listing
-from unlabel._typing import Label
 from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
+
+DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def check_confidences(confidences: Tensor, n_labels: int, dim: int | None) -> None:
@@ -49,9 +49,18 @@ def _is_ambiguous(shape: tuple[int, ...], n_labels: int) -> bool:
     return not is_open and shape[1] == n_labels
 
 
-def digest(labels: tuple[Label, ...]) -> npt.NDArray[np.uint8]:
-    """Hash labels and their order, into bytes that no conversion of a module's floats changes."""
-    return np.frombuffer(hashlib.sha256(json.dumps(labels).encode()).digest(), np.uint8)
+def digests(filter: OutputFilter) -> list[int]:
+    """Hash the model's labels, and the destinations of those that are renamed, merged or split.
+
+    No conversion of a module's floats changes these bytes.
+    """
+    content: list[object] = [filter.classes_in]
+    if filter.has_destinations:
+        merge = filter.outcome.merge
+        arrays = () if merge is None else (merge.sources, merge.starts, merge.weights)
+        content.append([filter.classes, *(array.tolist() for array in arrays)])
+    hashes = [hashlib.sha256(json.dumps(each).encode()).digest() for each in content]
+    return [*b"".join(hashes)]
 
 
 def refuse_other_filters(
@@ -63,13 +72,16 @@ def refuse_other_filters(
         for name in ("labels", "order")
         if (tensor := state.get(prefix + name)) is not None and not tensor.is_meta
     }
-    labels, retired = digest(module.classes_in).tolist(), module.removed_columns
+    labels, retired = module.digests, module.removed_columns
+    found = given.get("labels", labels)
     pulls = state.get(prefix + "pulls", module.pulls)
-    if given.get("labels", labels) != labels:
+    if found[:DIGEST_SIZE] != labels[:DIGEST_SIZE]:
         difference = f"is for other labels than {listing(module.classes_in)}, or in another order"
     elif given.get("order", retired)[: len(retired)] != retired:
         names = [module.classes_in[column] for column in retired]
         difference = f"retires other labels than {listing(names)}, or in another order"
+    elif found != labels:
+        difference = "sends labels to other destinations"
     elif len(pulls) != len(module.pulls):
         difference = "is of another method"
     elif "labels" in given and f"{prefix}order" not in state:

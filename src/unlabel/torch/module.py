@@ -13,7 +13,8 @@ from unlabel._typing import InputKind
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch.chain import Recipe
-from unlabel.torch.checks import check_confidences, digest, refuse_other_filters
+from unlabel.torch.checks import check_confidences, digests, refuse_other_filters
+from unlabel.torch.merge import Merge, arrays_of, groups_of
 from unlabel.torch.operator import filter_rows
 from unlabel.validation import choice
 
@@ -22,7 +23,7 @@ OUTPUTS: tuple[Output, ...] = get_args(Output)
 
 
 class FilterModule(nn.Module):
-    """Retire labels along one dimension of a tensor of confidences.
+    """Change the labels along one dimension of a tensor of confidences.
 
     The fitted arrays are buffers: they move with the module and are in its `state_dict`.
     They never get coarser than float32: ``.half()`` and ``.bfloat16()`` leave them alone. The
@@ -76,7 +77,8 @@ class FilterModule(nn.Module):
             raise UnlabelError(f"dim={dim!r} is not an integer: give the dimension of the labels.")
         self.input, self.output, self.dim = filter.input, output, dim
         self.classes, self.classes_in = filter.classes, filter.classes_in
-        self.removed_columns = filter.removed_columns.tolist()  # the buffer may have no values
+        # These are buffers too, but buffers may have no values.
+        self.removed_columns, self.digests = filter.removed_columns.tolist(), digests(filter)
         recipe = filter.recipe
         arrays: dict[str, Any] = {
             "order": recipe.order,
@@ -84,8 +86,12 @@ class FilterModule(nn.Module):
             "shares": recipe.shares,
             "numbers": recipe.numbers,
             "temperature": np.float64(filter.temperature),
-            "labels": digest(filter.classes_in),
+            "labels": np.array(self.digests, dtype=np.uint8),
         }
+        self.groups: list[int] = []
+        if recipe.merge is not None:
+            arrays |= arrays_of(recipe.merge)
+            self.groups = groups_of(recipe.merge)
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array))
         self._note_temperature()
@@ -93,7 +99,7 @@ class FilterModule(nn.Module):
         self.register_load_state_dict_post_hook(FilterModule._note_temperature)
 
     def forward(self, confidences: Tensor) -> Tensor:
-        """Turn confidences in all labels into probabilities of the retained ones."""
+        """Turn confidences in the model's labels into probabilities of the result's."""
         check_confidences(confidences, len(self.classes_in), self.dim)
         if self.temperature.is_meta and not confidences.is_meta:
             raise UnlabelError(
@@ -101,16 +107,22 @@ class FilterModule(nn.Module):
                 "with assign=True or after to_empty(device=...)."
             )
         dim = -1 if self.dim is None else self.dim
-        arrays = [self.order, self.pulls, self.shares, self.numbers]
-        if self.is_calibrated:
-            arrays.append(self.temperature)
         return filter_rows(
             confidences,
-            Recipe(len(self.classes), *arrays),
+            self._recipe(),
             dim if dim < 0 else dim - confidences.ndim,
             logits=self.input == "logits",
             log_output=self.output == "log_probabilities",
         )
+
+    def _recipe(self) -> Recipe:
+        n_retained = len(self.classes_in) - len(self.removed_columns)
+        arrays = (self.order, self.pulls, self.shares, self.numbers)
+        temperature, merge = self.temperature if self.is_calibrated else None, None
+        if self.groups:
+            merged = (self.sources, self.starts, self.weights, self.by_size, self.places)
+            merge = Merge(*merged, self.groups)
+        return Recipe(n_retained, *arrays, temperature, merge)
 
     def _note_temperature(self, *loaded: object) -> None:
         """Look at the temperature once: looking at it for each tensor would wait for the device."""

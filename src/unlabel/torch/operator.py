@@ -4,6 +4,7 @@
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._C import _functorch as functorch
@@ -12,9 +13,11 @@ from torch.autograd import forward_ad
 from unlabel._method import backend
 from unlabel._method.chain import LARGEST
 from unlabel._method.chain import Recipe as CoreRecipe
+from unlabel._method.merge import Merge as CoreMerge
 from unlabel.torch import chain
 from unlabel.torch.chain import SUM_TOLERANCE, Recipe
 from unlabel.torch.gradients import LIMITS
+from unlabel.torch.merge import Merge
 
 KERNEL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -23,8 +26,7 @@ def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output
     """Filter the dimension `dim` of a tensor, counted from the end."""
     follow = choose(rows)
     if follow is None:
-        arrays = [array for array in recipe[1:] if array is not None]
-        return operator(rows, arrays, recipe.n_retained, dim, logits, log_output)
+        return operator(rows, *taken_apart(recipe), dim, logits, log_output)
     return chain.filter_rows(rows, recipe, dim, logits, log_output, follow)
 
 
@@ -49,6 +51,23 @@ def choose(rows: Tensor) -> chain.Driver | None:
     return chain.jump if is_plain and inner is rows and not rows.is_meta else chain.walk
 
 
+def taken_apart(recipe: Recipe) -> tuple[list[Tensor], list[int]]:
+    """Give a recipe as the arguments that an operator may have: its arrays and its sizes."""
+    n_retained, *arrays, merge = recipe
+    *merged, groups = ([],) if merge is None else merge
+    return [array for array in (*arrays, *merged) if array is not None], [n_retained, *groups]
+
+
+def put_together(arrays: list[Tensor], sizes: list[int]) -> Recipe:
+    """Make the recipe that was taken apart."""
+    n_retained, *groups = sizes
+    if not groups:
+        return Recipe(n_retained, *arrays)
+    end = len(arrays) - len(Merge._fields) + 1
+    merge = Merge._make([*arrays[end:], groups])
+    return Recipe(n_retained, *arrays[:end])._replace(merge=merge)
+
+
 def has_kernels() -> bool:
     """Whether Triton, which compiles the kernels, came with PyTorch."""
     return find_spec("triton") is not None
@@ -56,10 +75,10 @@ def has_kernels() -> bool:
 
 @torch.library.custom_op("unlabel::filter_rows", mutates_args=())
 def operator(
-    rows: Tensor, arrays: list[Tensor], n_retained: int, dim: int, logits: bool, log_output: bool
+    rows: Tensor, arrays: list[Tensor], sizes: list[int], dim: int, logits: bool, log_output: bool
 ) -> Tensor:
-    """Filter rows by what is fastest where they are; the arrays are those of `Recipe`."""
-    recipe = Recipe(n_retained, *arrays)
+    """Filter rows by what is fastest where they are, with a recipe that was taken apart."""
+    recipe = put_together(arrays, sizes)
     if rows.device.type == "cpu":
         return _in_the_core(rows, recipe, dim, logits, log_output)
     if rows.is_cuda and rows.dtype in KERNEL_TYPES and has_kernels():
@@ -76,7 +95,7 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
     numbers = recipe.numbers.double().clamp(max=LARGEST)
     pulls, shares, numbers = (x.double().numpy() for x in (recipe.pulls, recipe.shares, numbers))
     filtered = backend.filter_rows(
-        CoreRecipe(order, pulls, shares, numbers, order[-recipe.n_retained :]),
+        CoreRecipe(order, pulls, shares, numbers, order[-recipe.n_retained :], _core_merge(recipe)),
         given.numpy(),
         "logits" if logits else "probabilities",
         temperature=1.0 if recipe.temperature is None else recipe.temperature.item(),
@@ -89,23 +108,37 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
         result = result.log_()
         result[low] = chain.filter_rows(given[low], recipe, -1, logits, True, chain.jump)
         result = result.clamp_(min=torch.finfo(rows.dtype).min)
-    result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_retained)
+    result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_results)
     return result.movedim(-1, dim).contiguous()
+
+
+def _core_merge(recipe: Recipe) -> CoreMerge | None:
+    if recipe.merge is None:
+        return None
+    sources, starts = recipe.merge.sources.numpy(), recipe.merge.starts.numpy()
+    weights = recipe.merge.weights.double().numpy()
+    # A coarser type may have rounded the weights of a split, which sum to 1.
+    return CoreMerge(sources, starts, weights / np.bincount(sources, weights)[sources])
 
 
 def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
     from unlabel.torch import kernels
 
-    arrays = [array.float() for array in recipe[2:] if array is not None]
+    if recipe.merge is not None:
+        bare = recipe._replace(temperature=None, merge=None)
+        logs = _in_kernels(rows.float(), bare, dim, logits, True).movedim(dim, -1)
+        result = chain.finish(logs, recipe, log_output, rows.dtype)
+        return result.movedim(-1, dim).contiguous()
+    arrays = [array.float() for array in recipe[2:-1] if array is not None]
     options = (recipe.n_retained, dim % rows.ndim, logits, log_output)
     with torch.cuda.device(rows.device):
         return kernels.filter_rows(rows.contiguous(), *options, recipe.order, *arrays)
 
 
 @operator.register_fake
-def _(rows: Tensor, arrays: list[Tensor], n_retained: int, dim: int, *options: bool) -> Tensor:
+def _(rows: Tensor, arrays: list[Tensor], sizes: list[int], dim: int, *options: bool) -> Tensor:
     shape = list(rows.shape)
-    shape[dim] = n_retained
+    shape[dim] = put_together(arrays, sizes).n_results
     return rows.new_empty(shape)
 
 
@@ -120,13 +153,13 @@ def backward(
     gradient: Tensor,
     rows: Tensor,
     arrays: list[Tensor],
-    n_retained: int,
+    sizes: list[int],
     dim: int,
     logits: bool,
     log_output: bool,
 ) -> Tensor:
     """Give the gradient with respect to the rows, by the plain form."""
-    recipe = Recipe(n_retained, *arrays)
+    recipe = put_together(arrays, sizes)
 
     def plain(rows: Tensor) -> Tensor:
         return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump)

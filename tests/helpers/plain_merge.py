@@ -1,0 +1,114 @@
+"""Labels merged, renamed and split by loops over the labels, independent of the code under test."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+import plain
+from unlabel import OutputFilter
+from unlabel.fitting import fit_filter
+
+LABELS = [*"abcdefgh"]
+# Retired, retired into, merged, renamed, swapped, split, and sent to a new label.
+PLAN = {
+    "a": None,
+    "b": "c",
+    "d": "other",
+    "e": "f",
+    "f": "e",
+    "g": {"c": 0.25, "left": 0.5, "right": 0.25},
+    "h": "other",
+}
+SPLITS = {"a": {"x": 0.5, "y": 0.5}, "b": {"z": 1 / 3, "x": 1 / 3, "b": 1 / 3}, "d": None}
+
+
+def parts_of(plan, label):
+    to = plan.get(label, label)
+    return to if isinstance(to, dict) else {to: 1.0}
+
+
+def results_of(plan, labels):
+    """The result's labels: in the order of the first old label that goes there."""
+    seen = {}
+    for label in labels:
+        if plan.get(label, label) is not None:
+            seen |= dict.fromkeys(parts_of(plan, label))
+    return [*seen]
+
+
+def dense(plan, labels):
+    """The matrix from the retained labels to the result's."""
+    retained = [label for label in labels if plan.get(label, label) is not None]
+    results = results_of(plan, labels)
+    matrix = np.zeros((len(retained), len(results)))
+    for row, label in enumerate(retained):
+        for to, weight in parts_of(plan, label).items():
+            matrix[row, results.index(to)] = weight
+    return matrix
+
+
+def references(plan, n, seed=0):
+    """Reference rows of each retired label, in the plan's order."""
+    rng = np.random.default_rng(seed)
+    retired = [LABELS.index(label) for label, to in plan.items() if to is None]
+    return retired, [rng.dirichlet(1 + 4 * np.eye(n)[column], 5) for column in retired]
+
+
+def fitted_filter(plan, n=8, method="osr", **changes):
+    """The filter under test, with settings that are changed afterwards."""
+    labels = LABELS[:n]
+    if method == "mask":
+        return replace(OutputFilter.mask(labels, plan), **changes)
+    retired, rows = references(plan, n)
+    truth = [labels[column] for column in retired for _ in range(5)]
+    # A row of a label that stays: without any rows nothing is fitted.
+    rows, truth = np.vstack([*rows, np.full((1, n), 1 / n)]), [*truth, staying_label(plan)]
+    return replace(fit_filter(rows, truth, classes=labels, remove=plan), **changes)
+
+
+def staying_label(plan):
+    return next(label for label in LABELS if plan.get(label, label) is not None)
+
+
+def changed(row, plan, method, temperature=1.0):
+    """One row of probabilities by the plan, label by label."""
+    n = len(row)
+    retired, rows = references(plan, n)
+    if method == "osr":
+        left = plain.apply_row(np.asarray(row, float), plain.fit(rows, retired, n))
+    else:
+        left = np.delete(row, retired)
+        left = left / left.sum()
+    sums = dict.fromkeys(results_of(plan, LABELS[:n]), 0.0)
+    retained = [label for label in LABELS[:n] if plan.get(label, label) is not None]
+    for label, probability in zip(retained, left, strict=True):
+        for to, weight in parts_of(plan, label).items():
+            sums[to] += weight * probability
+    powers = [value ** (1 / temperature) for value in sums.values()]
+    return [power / math.fsum(powers) for power in powers]
+
+
+def softmax(row):
+    powers = np.exp(row - row.max())
+    return powers / powers.sum()
+
+
+def drawn_rows(n, input, dtype, seed, n_rows=4):
+    logits = 3 * np.random.default_rng(seed).normal(size=(n_rows, n))
+    rows = logits if input == "logits" else np.apply_along_axis(softmax, 1, logits)
+    return torch.tensor(rows).to(dtype)
+
+
+def expected_of(rows, input, plan, method, temperature=1.0):
+    """The result for a tensor of rows, as they were rounded."""
+    exact = rows.double().cpu().numpy()
+    exact = [softmax(row) if input == "logits" else row / row.sum() for row in exact]
+    return np.array([changed(row, plan, method, temperature) for row in exact])
+
+
+def assert_close(result, expected, tolerance, output="probabilities"):
+    result = result.detach().double().cpu()
+    result = result.exp() if output == "log_probabilities" else result
+    np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=tolerance)
