@@ -84,4 +84,4 @@ def in_torch(merging: OutputFilter, rows: Any, matrix: Any, repeats: int) -> flo
     from unlabel.torch import FilterModule
 
     module, tensor, dense = FilterModule(merging), torch.from_numpy(rows), torch.from_numpy(matrix)
-    return ratio(partial(module, tensor), partial(torch.matmul, tensor, dense), repeats)
+    return ratio(lambda: module(tensor), lambda: tensor @ dense, repeats)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 import plain
+import plain_plan
 from unlabel import OutputFilter
 from unlabel.fitting import fit_filter
 
@@ -24,27 +25,13 @@ PLAN = {
 SPLITS = {"a": {"x": 0.5, "y": 0.5}, "b": {"z": 1 / 3, "x": 1 / 3, "b": 1 / 3}, "d": None}
 
 
-def parts_of(plan, label):
-    to = plan.get(label, label)
-    return to if isinstance(to, dict) else {to: 1.0}
-
-
-def results_of(plan, labels):
-    """The result's labels: in the order of the first old label that goes there."""
-    seen = {}
-    for label in labels:
-        if plan.get(label, label) is not None:
-            seen |= dict.fromkeys(parts_of(plan, label))
-    return [*seen]
-
-
 def dense(plan, labels):
     """The matrix from the retained labels to the result's."""
     retained = [label for label in labels if plan.get(label, label) is not None]
-    results = results_of(plan, labels)
+    results = plain_plan.result_labels(plan, labels)
     matrix = np.zeros((len(retained), len(results)))
     for row, label in enumerate(retained):
-        for to, weight in parts_of(plan, label).items():
+        for to, weight in plain_plan.parts_of(plan, label):
             matrix[row, results.index(to)] = weight
     return matrix
 
@@ -76,17 +63,9 @@ def changed(row, plan, method, temperature=1.0):
     """One row of probabilities by the plan, label by label."""
     n = len(row)
     retired, rows = references(plan, n)
-    if method == "osr":
-        left = plain.apply_row(np.asarray(row, float), plain.fit(rows, retired, n))
-    else:
-        left = np.delete(row, retired)
-        left = left / left.sum()
-    sums = dict.fromkeys(results_of(plan, LABELS[:n]), 0.0)
-    retained = [label for label in LABELS[:n] if plan.get(label, label) is not None]
-    for label, probability in zip(retained, left, strict=True):
-        for to, weight in parts_of(plan, label).items():
-            sums[to] += weight * probability
-    powers = [value ** (1 / temperature) for value in sums.values()]
+    steps = plain.fit(rows, retired, n) if method == "osr" else None
+    sums = plain_plan.changed_rows(plan, LABELS[:n], [row], steps)[0]
+    powers = [value ** (1 / temperature) for value in sums]
     return [power / math.fsum(powers) for power in powers]
 
 

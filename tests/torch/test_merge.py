@@ -22,8 +22,8 @@ from plain_merge import (
     drawn_rows,
     expected_of,
     fitted_filter,
-    results_of,
 )
+from plain_plan import result_labels
 from unlabel import OutputFilter
 from unlabel.torch import FilterModule, chain, operator
 
@@ -75,7 +75,7 @@ def test_every_form_gives_what_loops_over_the_labels_do(
     rows = drawn_rows(n, input, dtype, seed)
     expected = expected_of(rows, input, plan, method, temperature)
     module = FilterModule(fitted, output=output, dim=-1)
-    assert module.classes == tuple(results_of(plan, LABELS[:n]))
+    assert module.classes == tuple(result_labels(plan, LABELS[:n]))
     options = (-1, input == "logits", output == "log_probabilities")
     for result in (
         module(rows),
