@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import change_labels
 import speed_tables
 import tables as docs_tables
+from unlabel import LabelPlan
 
 DOCS = Path(docs_tables.__file__).parent
 
@@ -34,3 +36,14 @@ def test_the_tables_of_speed_are_those_of_the_committed_results():
     written = (DOCS / "speed-table.md").read_text(encoding="utf-8")
     assert written == "\n".join(speed_tables.page(cpu, gpu)).rstrip() + "\n"
     assert all(bar["met"] for bar in (*cpu["bars"], *gpu["bars"]))
+
+
+def test_the_guide_includes_its_tables_and_a_plan_that_can_be_read():
+    page = (DOCS / "change-labels.md").read_text(encoding="utf-8")
+    for name in (change_labels.BANKING77, change_labels.NAICS):
+        assert f"{{include}} {name}" in page
+        assert (DOCS / name).exists()
+    plan = LabelPlan.read(change_labels.PLAN)
+    check = plan.check([*plan, "card_arrival"])
+    assert check.problems == ()
+    assert [label for label, _ in check.merged_into] == ["card_arrival", "top_up_problem", "other"]

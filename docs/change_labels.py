@@ -1,0 +1,154 @@
+"""Writes the tables of the guide "Change your labels", from two public data sets.
+
+Banking77's `banking77_train.csv` and `banking77_test.csv` have the columns `text` and `category`;
+the concordances of NAICS, `naics_2007_2012.csv` and `naics_2012_2017.csv`, one pair of codes per
+row. Takes a few minutes.
+
+    python docs/change_labels.py --texts FOLDER --taxonomies FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from unlabel import LabelPlan, LabelRemover, OutputFilter
+from unlabel.plan import compose
+
+DOCS = Path(__file__).parent
+PLAN = DOCS / "intents.toml"
+BANKING77, NAICS = "change-labels-banking77.md", "change-labels-naics.md"
+
+KINDS = (
+    "unchanged",
+    "renamed",
+    "merged",
+    "merged_into",
+    "split",
+    "retired",
+    "left",
+    "other_meaning",
+)
+
+Texts = Sequence[str]
+Labels = npt.NDArray[np.str_]
+
+
+def read_texts(path: Path) -> tuple[list[str], Labels]:
+    """Read texts and their intents."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    return [row["text"] for row in rows], np.array([row["category"] for row in rows])
+
+
+def train(texts: Texts, labels: Labels) -> Pipeline:
+    """Train a classifier of texts."""
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    return make_pipeline(words, LogisticRegression(C=30, max_iter=1000)).fit(texts, labels)
+
+
+def changed_truth(plan: LabelPlan, labels: Labels) -> Labels:
+    """Give the new labels of rows, an empty text for those of a retired one."""
+    return np.array([plan.get(label, label) or "" for label in labels.tolist()])
+
+
+def banking77(folder: Path) -> Iterator[str]:
+    """Compare the changed classifier with one that is retrained on the new labels."""
+    plan = LabelPlan.read(PLAN)
+    texts, labels = read_texts(folder / "banking77_train.csv")
+    test_texts, test_labels = read_texts(folder / "banking77_test.csv")
+    texts, held_out, labels, held_out_labels = train_test_split(
+        texts, labels, test_size=0.2, random_state=0, stratify=labels
+    )
+    base = train(texts, labels)
+    new, new_test = changed_truth(plan, labels), changed_truth(plan, test_labels)
+    stays = np.flatnonzero(new != "")
+    retrained = train([texts[row] for row in stays], new[stays])
+
+    def row(name: str, model: Pipeline, truth: Labels, plan: Any, calibrate: bool) -> str:
+        """Fit a filter on the texts that were held out, and judge its result on the test's."""
+        known = np.flatnonzero(truth != "")
+        remover = LabelRemover(plan, calibrate=calibrate, classes=model.classes_)
+        remover.fit(model.predict_proba([held_out[i] for i in known]), truth[known])
+        judged = np.flatnonzero(new_test != "")
+        result = remover.transform(model.predict_proba([test_texts[i] for i in judged]))
+        columns = [remover.filter_.classes.index(label) for label in new_test[judged].tolist()]
+        accuracy = accuracy_score(columns, result.argmax(axis=1))
+        loss = log_loss(columns, result, labels=range(result.shape[1]))
+        return f"| {name} | {accuracy:.4f} | {loss:.4f} |"
+
+    new_held_out = changed_truth(plan, held_out_labels)
+    yield (
+        f"{len(texts):,} texts to train on and {len(held_out):,} to fit on; judged on "
+        f"{(new_test != '').sum():,} of {len(test_texts):,} test texts, as the others are of the "
+        f"retired intent. Of {len(base.classes_)} intents {len(retrained.classes_)} are left.\n"
+    )
+    yield "| classifier | accuracy | log-loss |"
+    yield "|---|---|---|"
+    yield row("changed", base, held_out_labels, plan, False)
+    yield row("retrained on the new labels", retrained, new_held_out, {}, False)
+    yield row("changed, calibrated", base, held_out_labels, plan, True)
+    yield row("retrained, calibrated", retrained, new_held_out, {}, True)
+
+
+def naics(folder: Path) -> Iterator[str]:
+    """Show what the checks of two concordances find, and compose them."""
+    plans = [LabelPlan.read(folder / f"naics_{years}.csv") for years in ("2007_2012", "2012_2017")]
+    codes: list[Any] = [*plans[0]]
+    first, second = map(with_equal_weights, plans)
+    codes_of_2012 = first.outcome(codes).classes
+    both = compose(first, second, codes)
+    checks = {
+        "2007 to 2012": plans[0].check(codes),
+        "2012 to 2017": plans[1].check(codes_of_2012),
+        "2007 to 2017, composed": both.check(codes),
+    }
+    yield f"```text\n{checks['2007 to 2012']}\n```\n"
+    yield "| | " + " | ".join(checks) + " |"
+    yield "|---|" + "---|" * len(checks)
+    for kind in KINDS:
+        counts = " | ".join(f"{len(getattr(check, kind)):,}" for check in checks.values())
+        yield f"| {kind.replace('_', ' ')} | {counts} |"
+    rows = np.random.default_rng(0).dirichlet(np.full(len(codes), 0.1), 100)
+    halfway = OutputFilter.mask(codes, first).apply(rows)
+    one_by_one = OutputFilter.mask(codes_of_2012, second).apply(halfway)
+    difference = np.abs(OutputFilter.mask(codes, both).apply(rows) - one_by_one).max()
+    yield f"\nThe composed plan and the two plans one after the other differ by {difference:.0e}."
+
+
+def with_equal_weights(plan: LabelPlan) -> LabelPlan:
+    """Give the parts of every split the same weight, as nothing better is known."""
+    return LabelPlan(
+        {
+            label: {to: 1 / len(parts) for to, _ in parts} if len(parts) > 1 else plan[label]
+            for label, parts in plan.parts
+        }
+    )
+
+
+def main() -> None:
+    """Write the tables beside the page that includes them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--taxonomies", type=Path, required=True)
+    given = parser.parse_args()
+    for name, lines in (
+        (NAICS, naics(given.taxonomies)),
+        (BANKING77, banking77(given.texts)),
+    ):
+        (DOCS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
