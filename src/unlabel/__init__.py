@@ -6,14 +6,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unlabel.allow import AllowLists
     from unlabel.errors import UnlabelError
     from unlabel.filter import OutputFilter
     from unlabel.plan import LabelPlan
     from unlabel.sklearn import LabelRemovalClassifier, LabelRemover
 
-__all__ = ["LabelPlan", "LabelRemovalClassifier", "LabelRemover", "OutputFilter", "UnlabelError"]
+__all__ = [
+    "AllowLists",
+    "LabelPlan",
+    "LabelRemovalClassifier",
+    "LabelRemover",
+    "OutputFilter",
+    "UnlabelError",
+]
 
 _HOMES = {
+    "AllowLists": "unlabel.allow",
     "LabelPlan": "unlabel.plan",
     "LabelRemovalClassifier": "unlabel.sklearn",
     "LabelRemover": "unlabel.sklearn",

@@ -11,11 +11,14 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating]
 Float64s = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp]
+Booleans = npt.NDArray[np.bool_]
 
 Label = str | int | float | bool
 Method = Literal["osr", "mask", "literal"]
 InputKind = Literal["probabilities", "logits"]
 METHODS: tuple[Method, ...] = get_args(Method)
+Scores = Literal["renormalised", "absolute"]
+SCORES: tuple[Scores, ...] = get_args(Scores)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
 Progress = Callable[[float], None]  # called with the fraction that is done

@@ -17,19 +17,23 @@ from unlabel._labels import as_classes, known_columns, label_key, listing
 from unlabel._method.backend import Filtered, filter_rows
 from unlabel._method.chain import Recipe
 from unlabel._method.literal import apply_literal, as_probabilities
+from unlabel._method.restrict import restrict
 from unlabel._method.split import row_blocks, split
 from unlabel._method.statistics import check_statistics
 from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel._typing import (
     INPUT_KINDS,
     METHODS,
+    SCORES,
     Columns,
     Float64s,
     Floats,
     InputKind,
     Label,
     Method,
+    Scores,
 )
+from unlabel.allow import Allowed, as_allowed
 from unlabel.errors import UnlabelError
 from unlabel.plan import SPLIT, LabelPlan, Outcome, compose, plan_for
 from unlabel.validation import SUM_TOLERANCE, as_confidences, as_rows, check_rows, choice
@@ -256,46 +260,104 @@ class OutputFilter:
             changed[at] = ~np.isin(before[at] * len(self.classes) + after[at], parts)
         return np.asarray(changed)
 
-    def apply(self, confidences: Any) -> Floats:
+    def apply(
+        self, confidences: Any, *, allow: Any = None, scores: Scores = "renormalised"
+    ) -> Floats:
         """Turn vectors over the model's labels into vectors over the result's labels.
 
         Parameters
         ----------
-        confidences : array of shape (n_rows, n_labels)
+        confidences : array of shape (..., n_labels)
             Probabilities or logits, as the filter's `input` says, in float16, float32 or
             float64. They are not written to. Logits are refused where probabilities are
             expected; probabilities given as logits cannot be detected, and their result is
             wrong.
+        allow : list of labels, boolean array, or `AllowLists.rows`, optional
+            The labels of the result that all rows, or each row, may have. A boolean array has
+            the shape of the result.
+        scores : {"renormalised", "absolute"}
+            With `allow`, divide the allowed labels by their sum, or leave them as they are. The
+            others are 0 either way. Where the allowed labels have nothing, they share a
+            renormalised row equally.
 
         Returns
         -------
-        array of shape (n_rows, number of `classes`)
+        array of shape (..., number of `classes`)
             Probabilities in the dtype of the input, computed in float64. A row's result
             does not depend on the rows beside it.
+
+        Examples
+        --------
+        >>> mask = OutputFilter.mask(["cat", "dog", "fox", "wolf"], ["cat"])
+        >>> mask.apply([[.2, .4, .2, .2]], allow=["dog", "fox"]).round(3)
+        array([[0.667, 0.333, 0.   ]])
+        >>> mask.apply([[.2, .4, .2, .2]], allow=["dog", "fox"], scores="absolute")
+        array([[0.5 , 0.25, 0.  ]])
         """
-        rows = as_rows(confidences, self.classes_in)
+        rows = as_rows(confidences, self.classes_in, any_shape=True)
+        flat = rows.reshape(-1, rows.shape[-1])
+        choice(scores, SCORES, "scores")
         if self.method == "literal":
-            check_rows(rows, self.input, self.classes_in)
-            return self.apply_checked(rows)
-        filtered = self._filter(rows, tolerance=SUM_TOLERANCE[rows.dtype])
-        if filtered.all_valid:
-            return filtered.rows
-        check_rows(rows, self.input, self.classes_in)
-        # Sums in another order may differ by a bit, and with it what is within the tolerance.
-        return self.apply_checked(rows)
+            check_rows(flat, self.input, self.classes_in)
+        options: dict[str, Any] = {"absolute": scores == "absolute"}
+        if allow is not None:
+            options["allowed"] = as_allowed(allow, self.classes, self.removed, len(flat))
+        filtered = self.filter_checked(flat, tolerance=SUM_TOLERANCE[rows.dtype], **options)
+        if not filtered.all_valid:
+            check_rows(flat, self.input, self.classes_in)
+            # Sums in another order may differ by a bit, and with it what is within the tolerance.
+            filtered = self.filter_checked(flat, **options)
+        return filtered.rows.reshape(*rows.shape[:-1], len(self.classes))
+
+    def not_allowed_mass(self, confidences: Any, allow: Any) -> Float64s:
+        """Return the probability that the result of each row has on labels that are not allowed.
+
+        Examples
+        --------
+        >>> mask = OutputFilter.mask(["cat", "dog", "fox", "wolf"], ["cat"])
+        >>> mask.not_allowed_mass([[.2, .4, .2, .2]], ["dog", "fox"])
+        array([0.25])
+        """
+        rows = as_confidences(confidences, self.input, self.classes_in)
+        allowed = as_allowed(allow, self.classes, self.removed, len(rows))
+        return np.asarray(self.filter_checked(rows, allowed=allowed).not_allowed)
 
     def apply_checked(self, rows: Floats, **options: Any) -> Floats:
         """Apply the filter to rows that were validated before; `filter_rows` has the options."""
         return self.filter_checked(rows, **options).rows
 
-    def filter_checked(self, rows: Floats, *, with_mass: bool = False, **more: Any) -> Filtered:
-        """Apply the filter to rows that were validated before, and give their removed mass too."""
+    def filter_checked(
+        self,
+        rows: Floats,
+        *,
+        with_mass: bool = False,
+        allowed: Allowed | None = None,
+        absolute: bool = False,
+        **more: Any,
+    ) -> Filtered:
+        """Apply the filter to rows that were validated before, and give their masses too."""
+        if allowed is not None:
+            return self._filter_allowed(rows, allowed, absolute, with_mass=with_mass, **more)
         if self.method == "literal":
             probabilities = as_probabilities(rows, self.input)
             result = apply_literal(probabilities, self.removed_columns, self.means, self.shares)
             mass = self.removed_mass(rows) if with_mass else None
             return Filtered(result.astype(rows.dtype), mass, all_valid=True)
         return self._filter(rows, with_mass=with_mass, **more)
+
+    def _filter_allowed(
+        self, rows: Floats, allowed: Allowed, absolute: bool, **options: Any
+    ) -> Filtered:
+        if self.method == "literal":
+            raise UnlabelError("method='literal' does not give probabilities: leave out `allow`.")
+        # A coarser type would lose what little the allowed labels may have.
+        dtype = np.promote_types(rows.dtype, np.float32).type
+        filtered = self._filter(rows, dtype=dtype, **options)
+        not_allowed = restrict(
+            filtered.rows, allowed.lists, allowed.of_row, absolute=absolute, with_mass=True
+        )
+        result = filtered.rows.astype(rows.dtype, copy=False)
+        return filtered._replace(rows=result, not_allowed=not_allowed)
 
     def _filter(self, rows: Floats, **options: Any) -> Filtered:
         return filter_rows(self.recipe, rows, self.input, temperature=self.temperature, **options)

@@ -146,8 +146,13 @@ def as_confidences(
     return rows
 
 
-def as_rows(values: Any, classes: Sequence[Label] | None = None) -> Floats:
-    """Return rows in their own float type, without checking their values."""
+def as_rows(
+    values: Any, classes: Sequence[Label] | None = None, *, any_shape: bool = False
+) -> Floats:
+    """Return rows in their own float type, without checking their values.
+
+    Arrays of any shape have the labels in their last dimension.
+    """
     if classes is not None:
         check_columns(column_names(values), classes)
     values = readable(values, "confidences")
@@ -163,6 +168,8 @@ def as_rows(values: Any, classes: Sequence[Label] | None = None) -> Floats:
             f"The confidences have the type {rows.dtype}: give float16, float32 or float64."
         )
     n_labels = "labels" if classes is None else len(classes)
+    if any_shape and rows.ndim and rows.shape[-1] == n_labels:
+        return rows
     if rows.ndim != 2 or n_labels not in ("labels", rows.shape[1]):
         raise UnlabelError(
             f"The confidences have the shape {rows.shape}, not (rows, {n_labels}): give one column "

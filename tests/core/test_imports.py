@@ -16,7 +16,7 @@ LAYERS = [
     ("validation",),
     ("_method", "_files"),
     ("_plans",),
-    ("plan",),
+    ("plan", "allow"),
     ("filter", "fitting"),
     ("metrics",),
     ("_tables", "evaluation"),

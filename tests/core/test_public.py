@@ -48,6 +48,7 @@ def test_the_public_names_are_exactly_those_of_all():
     }
     assert public == set(unlabel.__all__)
     assert unlabel.__all__ == [
+        "AllowLists",
         "LabelPlan",
         "LabelRemovalClassifier",
         "LabelRemover",

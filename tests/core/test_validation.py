@@ -139,8 +139,8 @@ def test_logits_may_sum_to_1():
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (ROWS[0], r"shape \(4,\), not \(rows, 4\).*confidences\[None, :\]"),
-        (ROWS[None], r"shape \(1, 40, 4\), not \(rows, 4\)"),
+        (ROWS[0, :3], r"shape \(3,\), not \(rows, 4\).*confidences\[None, :\]"),
+        (ROWS[None, :, :3], r"shape \(1, 40, 3\), not \(rows, 4\)"),
         (0.5, r"shape \(\), not \(rows, 4\)"),
         (ROWS[:, :3], r"shape \(40, 3\), not \(rows, 4\): give one column per label"),
         ([["a", "b", "c", "d"]], "type <U1: give float16, float32 or float64"),

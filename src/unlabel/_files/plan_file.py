@@ -65,11 +65,11 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise UnlabelError(f"{path}: {error}") from error
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
     """Read a small file of text; spreadsheets and Notepad put a byte order mark first."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UnlabelError(f"{path} is larger than {MAX_BYTES >> 20} MiB: give a smaller file.")
+        if path.stat().st_size > max_bytes:
+            raise UnlabelError(f"{path} is larger than {max_bytes >> 20} MiB: give a smaller file.")
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise cannot_read(path, error) from error
@@ -101,7 +101,7 @@ def _toml(text: str) -> tuple[dict[str, Any], bool]:
 
 def _json(text: str) -> tuple[dict[str, Any], bool]:
     try:
-        content = json.loads(text, object_pairs_hook=_unique, parse_constant=no_constant)
+        content = json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
     except UnlabelError:
         raise
     except RecursionError as error:
@@ -120,7 +120,8 @@ def _json(text: str) -> tuple[dict[str, Any], bool]:
     return {"changes": content}, False
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of JSON's pairs, and refuse a key that appears twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

@@ -25,6 +25,7 @@ class Filtered(NamedTuple):
     rows: Floats
     removed_mass: Float64s | None
     all_valid: bool
+    not_allowed: Float64s | None = None  # the part of each row's result that was not allowed
 
 
 def filter_rows(

@@ -43,7 +43,7 @@ class Rewriting:
 
     def of(self, batch: pa.RecordBatch, rows: Floats) -> tuple[pa.RecordBatch, int]:
         """Rewrite a batch with its validated `rows`, and count those whose top label changed."""
-        result, mass, _ = self.fitted.filter_checked(rows, with_mass=self.options.removed_mass)
+        result, mass, *_ = self.fitted.filter_checked(rows, with_mass=self.options.removed_mass)
         top = result.argmax(axis=1)
         added = {}
         if self.options.top_label:

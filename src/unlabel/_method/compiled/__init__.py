@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlabel._method.chain import Recipe, Task
-from unlabel._typing import Float64s, Floats
+from unlabel._typing import Booleans, Columns, Float64s, Floats
 
 _loops: Any
 try:
@@ -40,6 +40,14 @@ def _merge(recipe: Recipe) -> tuple[Any, Any, Any]:
     ends = np.append(merge.starts, len(merge.sources))
     sources, starts = (x.astype(np.int64, copy=False) for x in (merge.sources, ends))
     return sources, starts, merge.weights
+
+
+def restrict(
+    rows: Floats, lists: Booleans, of_row: Columns, mass: Float64s | None, absolute: bool
+) -> None:
+    """Do what `unlabel._method.restrict.restrict` does, to contiguous rows."""
+    numbers = of_row.astype(np.int64, copy=False)
+    _loops.restrict(rows, lists.view(np.uint8), numbers, mass, rows.itemsize, absolute)
 
 
 def mean_and_direction(rows: Float64s, rounding: float) -> tuple[Float64s, Float64s]:

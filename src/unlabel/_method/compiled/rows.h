@@ -250,6 +250,42 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
     return bad;
 }
 
+/* Leave rows only their allowed labels, in place: divided by their sum, all the same where they
+ * have none, or as they are if `absolute`. Writes the part of each row that was not allowed. */
+CLONED static void NAME(restrict)(REAL *rows, Py_ssize_t n_rows, Py_ssize_t n, const uint8_t *lists,
+                                  const int64_t *of_row, double *mass, int absolute)
+{
+    for (Py_ssize_t i = 0; i < n_rows; i++) {
+        REAL *x = rows + i * n;
+        const uint8_t *allowed = lists + of_row[i] * n;
+        double kept[SUMS] = {0}, lost[SUMS] = {0}, last_kept = 0.0, last_lost = 0.0;
+        Py_ssize_t j = 0, number = 0;
+        for (; j + SUMS <= n; j += SUMS)
+            for (int s = 0; s < SUMS; s++) {
+                REAL is_allowed = (REAL)allowed[j + s];
+                kept[s] += x[j + s] * is_allowed;
+                lost[s] += x[j + s] * (1 - is_allowed);
+            }
+        for (; j < n; j++) {
+            last_kept += x[j] * (REAL)allowed[j];
+            last_lost += x[j] * (REAL)(1 - allowed[j]);
+        }
+        JOIN(kept, SUM)
+        JOIN(lost, SUM)
+        double total = last_kept + kept[0], rest = last_lost + lost[0], inverse = 1.0 / total;
+        (void)inverse;
+        if (mass) mass[i] = rest / (rest + total);
+        if (absolute)
+            for (j = 0; j < n; j++) x[j] *= (REAL)allowed[j];
+        else if (!(total <= NOTHING)) /* rows that are not valid stay NaN */
+            for (j = 0; j < n; j++) x[j] = (REAL)SCALED(x[j] * (REAL)allowed[j], total, inverse);
+        else {
+            for (j = 0; j < n; j++) number += allowed[j];
+            for (j = 0; j < n; j++) x[j] = (REAL)(allowed[j] / (double)number);
+        }
+    }
+}
+
 /* Lay rows side by side, in the recipe's order, the last one repeated to fill up. */
 INLINE void NAME(lay)(const Recipe *r, const REAL *rows, int size, REAL x[][LANES])
 {

@@ -1,0 +1,107 @@
+"""Read named lists of labels from csv, tsv and JSON files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from unlabel._files.atomic import require_file
+from unlabel._files.filter_file import no_constant
+from unlabel._files.plan_file import naming, read_text, unique
+from unlabel._files.plan_table import DELIMITERS
+from unlabel._labels import SHORT, listing
+from unlabel.errors import UnlabelError
+
+MAX_BYTES = 64 << 20
+ENDINGS = (*DELIMITERS, ".json")
+LIST, LABEL = "list", "label"
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Read the labels of each list: one pair per line, or an object of lists."""
+    path = require_file(path)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        known = ", ".join(ENDINGS)
+        raise UnlabelError(f"{path} is not named as lists: give a file that ends in {known}.")
+    text = read_text(path, MAX_BYTES)
+    with naming(path):
+        lists = _json(text) if ending == ".json" else _table(text, DELIMITERS[ending])
+        if not lists:
+            raise UnlabelError("It has no lists: write the name of a list and a label per line.")
+        return lists
+
+
+def _table(text: str, delimiter: str) -> dict[str, list[str]]:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        return {name: [*labels] for name, labels in _by_name(rows).items()}
+    except csv.Error as error:
+        raise UnlabelError(f"Line {rows.line_num} cannot be read: {error}.") from error
+
+
+def _by_name(rows: Any) -> dict[str, dict[str, None]]:
+    header = next(rows, None) or []
+    for name in (LIST, LABEL):
+        if header.count(name) != 1:
+            raise UnlabelError(
+                f"Line 1 has {header.count(name) or 'no'} column{'s' * (name in header)} {name!r} "
+                f"among {listing(header)}: write {LIST} and {LABEL} above two columns."
+            )
+    at, label_at, cells = header.index(LIST), header.index(LABEL), len(header)
+    lists: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != cells:
+            raise UnlabelError(
+                f"Line {rows.line_num} does not have as many cells as the header ({len(row)}, not "
+                f"{cells}): correct it, with quotes around labels that hold separators."
+            )
+        name, label = row[at], row[label_at]
+        if not name or not label:
+            missing = "label" if name else "list"
+            raise UnlabelError(f"Line {rows.line_num} has no {missing}: write one, or drop it.")
+        labels = lists.setdefault(name, {})
+        if label in labels:
+            raise UnlabelError(
+                f"Line {rows.line_num} repeats {SHORT.repr(label)} in the list "
+                f"{SHORT.repr(name)}: give it once."
+            )
+        labels[label] = None
+    return lists
+
+
+def _json(text: str) -> dict[str, list[str]]:
+    try:
+        content = json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
+    except UnlabelError:
+        raise
+    except RecursionError as error:
+        raise UnlabelError("It is nested too deeply: write an object of lists.") from error
+    except ValueError as error:
+        raise UnlabelError(f"It is not JSON: {error}.") from error
+    if not isinstance(content, dict):
+        raise UnlabelError("It is not an object: write the labels of each list under its name.")
+    return {name: [*_labels(name, labels)] for name, labels in content.items()}
+
+
+def _labels(name: str, labels: Any) -> Iterator[str]:
+    if not isinstance(labels, list):
+        raise UnlabelError(f"The list {SHORT.repr(name)} is not a list: write one of labels.")
+    seen: set[str] = set()
+    for label in labels:
+        if not isinstance(label, str) or not label:
+            raise UnlabelError(
+                f"The list {SHORT.repr(name)} holds {SHORT.repr(label)}: write labels as texts."
+            )
+        if label in seen:
+            raise UnlabelError(
+                f"The list {SHORT.repr(name)} repeats {SHORT.repr(label)}: give it once."
+            )
+        seen.add(label)
+        yield label

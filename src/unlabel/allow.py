@@ -1,0 +1,224 @@
+"""Lists of allowed labels, which may differ from row to row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from unlabel._files import allow_file
+from unlabel._labels import as_labels, is_missing, known_columns, listing, nearest, no_such_label
+from unlabel._typing import Booleans, Columns, Label
+from unlabel.errors import UnlabelError
+from unlabel.validation import choice
+
+Unmatched = Literal["error", "ignore"]
+Missing = Literal["error", "all"]
+UNMATCHED: tuple[Unmatched, ...] = get_args(Unmatched)
+MISSING: tuple[Missing, ...] = get_args(Missing)
+MOST_NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """Which of a filter's labels each row may have."""
+
+    lists: Booleans  # (l, m): one row per list
+    of_row: Columns  # (n_rows,): each row's list
+
+
+class AllowLists:
+    """Named lists of allowed labels: species by country, categories by marketplace.
+
+    Parameters
+    ----------
+    lists : mapping
+        The labels of each list, by its name.
+
+    Examples
+    --------
+    >>> from unlabel import OutputFilter
+    >>> lists = AllowLists({"DE": ["cat", "dog"], "AU": ["dog", "dingo"]})
+    >>> fitted = OutputFilter.mask(["cat", "dog", "dingo", "fox"], ["fox"])
+    >>> rows = [[.4, .4, .1, .1], [.4, .4, .1, .1]]
+    >>> fitted.apply(rows, allow=lists.rows(["DE", "AU"])).round(2)
+    array([[0.5, 0.5, 0. ],
+           [0. , 0.8, 0.2]])
+    """
+
+    def __init__(self, lists: Mapping[str, Iterable[Any]]) -> None:
+        self.names = tuple(lists)
+        given = [as_labels([*labels], f"the list {name!r}") for name, labels in lists.items()]
+        number: dict[Label, int] = {}
+        columns = [[number.setdefault(label, len(number)) for label in each] for each in given]
+        self.labels = tuple(number)
+        bits = np.zeros((len(given), len(number)), dtype=np.bool_)
+        for row, at in zip(bits, columns, strict=True):
+            row[at] = True
+        self._bits = np.packbits(bits, axis=1)
+        self._number = {name: row for row, name in enumerate(self.names)}
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> AllowLists:
+        """Read lists from a .csv or .tsv file with the columns ``list`` and ``label``, or .json."""
+        return cls(allow_file.read(path))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._number
+
+    def __getitem__(self, name: str) -> tuple[Label, ...]:
+        allowed = self._unpacked([self._number[name]])[0]
+        return tuple(self.labels[column] for column in np.flatnonzero(allowed))
+
+    def _unpacked(self, lists: Sequence[int] | slice = slice(None)) -> Booleans:
+        bits = np.unpackbits(self._bits[lists], axis=1, count=len(self.labels))
+        return bits.astype(np.bool_)
+
+    def matched(
+        self,
+        classes: Sequence[Label],
+        retired: Sequence[Label] = (),
+        *,
+        unmatched: Unmatched = "error",
+    ) -> MatchedLists:
+        """Find the labels of a filter's result in the lists.
+
+        Labels match by their texts. Labels that the filter retired are counted; others that are
+        not among its labels are an error, unless they are ignored.
+        """
+        choice(unmatched, UNMATCHED, "unmatched")
+        column_of = {str(label): column for column, label in enumerate(classes)}
+        columns = np.array([column_of.get(str(label), -1) for label in self.labels], dtype=np.intp)
+        gone = {str(label) for label in retired}
+        strangers = [
+            label
+            for label, column in zip(self.labels, columns.tolist(), strict=True)
+            if column < 0 and str(label) not in gone
+        ]
+        if strangers and unmatched == "error":
+            named = "; ".join(
+                f"{label!r}, of which the nearest is {nearest(label, classes)!r}"
+                for label in strangers[:MOST_NAMED]
+            )
+            more = f" and {len(strangers) - MOST_NAMED} more" if len(strangers) > MOST_NAMED else ""
+            raise UnlabelError(
+                f"The filter does not give {len(strangers)} of the {len(self.labels)} allowed "
+                f"labels, {named}{more}: correct them, or ignore them (--allow-unmatched ignore)."
+            )
+        bits = self._unpacked()
+        allowed = np.zeros((len(self), len(classes)), dtype=np.bool_)
+        allowed[:, columns[columns >= 0]] = bits[:, columns >= 0]
+        return MatchedLists(
+            names=self.names,
+            allowed=allowed,
+            unmatched=tuple(strangers),
+            retired=int((columns < 0).sum()) - len(strangers),
+        )
+
+    def rows(
+        self, names: Any, *, missing: Missing = "error", unmatched: Unmatched = "error"
+    ) -> RowLists:
+        """Give each row the list of that name, to `OutputFilter.apply`.
+
+        Parameters
+        ----------
+        names : array of list names, one per row
+        missing : {"error", "all"}
+            Refuse rows whose list does not exist, or allow them all labels.
+        unmatched : {"error", "ignore"}
+            Refuse lists with labels that the filter does not give, or ignore these labels.
+        """
+        choice(missing, MISSING, "missing")
+        return RowLists(self, names, missing, unmatched)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedLists:
+    """Lists over the labels of a filter's result."""
+
+    names: tuple[str, ...]
+    allowed: Booleans  # (l, m)
+    unmatched: tuple[Label, ...]  # labels that the filter does not give
+    retired: int  # the number of labels that it retired
+
+    def of_rows(self, names: Any, missing: Missing, first_row: int = 0) -> Allowed:
+        """Find each row's list; `first_row` is the number of the first one, for messages."""
+        given = names if isinstance(names, list) else np.asarray(names).ravel().tolist()
+        number = {name: at for at, name in enumerate(self.names)}
+        try:  # rows are many: look each name up once, and ask questions later
+            of_row = np.fromiter(map(number.__getitem__, given), np.intp, len(given))
+        except (KeyError, TypeError):
+            others = [self._number(name, number, missing) for name in given]
+            of_row = np.array(others, dtype=np.intp)
+            if -1 in others:
+                at = others.index(-1)
+                which = "no list" if is_missing(given[at]) else f"the unknown list {given[at]!r}"
+                raise UnlabelError(
+                    f"Row {first_row + at} names {which}: the lists are {listing(self.names)}; to "
+                    "allow such rows all labels, say missing='all' (--allow-missing all)."
+                ) from None
+        every = np.ones((1, self.allowed.shape[1]), dtype=np.bool_)
+        allowed = np.vstack([self.allowed, every])
+        is_named = np.bincount(of_row, minlength=len(allowed)) > 0
+        for name in np.array([*self.names, ""])[is_named & ~allowed.any(axis=1)].tolist():
+            raise UnlabelError(f"The list {name!r} allows no label of the filter: add one.")
+        return Allowed(allowed, of_row)
+
+    def _number(self, name: Any, number: dict[str, int], missing: Missing) -> int:
+        """Find a list by the text of its name; a list of all labels comes after the others."""
+        found = -1 if is_missing(name) else number.get(str(name), -1)
+        return len(self.names) if found < 0 and missing == "all" else found
+
+
+@dataclass(frozen=True, eq=False)
+class RowLists:
+    """Lists, and the name of each row's."""
+
+    lists: AllowLists
+    names: Any
+    missing: Missing = "error"
+    unmatched: Unmatched = "error"
+
+
+def as_allowed(
+    allow: Any, classes: Sequence[Label], retired: Sequence[Label], n_rows: int
+) -> Allowed:
+    """Turn a list of labels, a boolean matrix or `AllowLists.rows` into what each row may have."""
+    if isinstance(allow, AllowLists):
+        raise UnlabelError("Lists need each row's: give allow=lists.rows(names).")
+    if isinstance(allow, RowLists):
+        matched = allow.lists.matched(classes, retired, unmatched=allow.unmatched)
+        allowed = matched.of_rows(allow.names, allow.missing)
+        if len(allowed.of_row) != n_rows:
+            raise UnlabelError(
+                f"{n_rows} rows have {len(allowed.of_row)} names of lists: give one per row."
+            )
+        return allowed
+    if getattr(allow, "dtype", None) == np.bool_:
+        matrix = np.asarray(allow)
+        if matrix.shape[-1:] != (len(classes),) or matrix.size != n_rows * len(classes):
+            raise UnlabelError(
+                f"The allowed labels have the shape {matrix.shape}, not ({n_rows}, {len(classes)}):"
+                " give one row per row, over the filter's labels."
+            )
+        matrix = matrix.reshape(n_rows, len(classes))
+        empty = np.flatnonzero(~matrix.any(axis=1))
+        if empty.size:
+            raise UnlabelError(f"Row {empty[0]} is allowed no label: allow it at least one.")
+        return Allowed(matrix, np.arange(n_rows))
+    labels = as_labels([*allow] if isinstance(allow, set | frozenset) else allow, "allow")
+    columns = known_columns(labels, classes)
+    for label in (label for label, column in zip(labels, columns, strict=True) if column < 0):
+        if known_columns([label], retired)[0] < 0:
+            raise no_such_label(label, classes)
+    if not (columns >= 0).any():
+        raise UnlabelError("The list allows none of the filter's labels: add one.")
+    allowed_labels = np.zeros((1, len(classes)), dtype=np.bool_)
+    allowed_labels[0, columns[columns >= 0]] = True
+    return Allowed(allowed_labels, np.zeros(n_rows, dtype=np.intp))
