@@ -70,6 +70,7 @@ def test_plans_that_do_not_fit_a_model_are_refused_when_they_meet_it(plan, sente
         ({"a": []}, "names nothing as the destination of 'a': to retire it, give None."),
         ({"a": ["x", "x"]}, "The label 'x' appears twice in the destination of 'a'"),
         ({"a": float("inf")}, "the destination of 'a' holds inf"),
+        ({"a": [("x", 0.5, 1)]}, r"the destination of 'a' holds \('x', 0.5, 1\)"),
     ],
 )
 def test_destinations_that_cannot_be_are_refused_at_once(changes, sentence):
@@ -81,6 +82,20 @@ def test_weights_may_miss_a_sum_of_1_by_rounding_alone():
     plan = LabelPlan({"a": {"x": 0.3333333, "y": 0.3333333, "z": 0.3333333}})
     result = OutputFilter.mask(["a"], plan).apply([[1.0]])
     np.testing.assert_allclose(result, [[1 / 3, 1 / 3, 1 / 3]], rtol=1e-15)
+
+
+def test_a_single_weight_is_1(tmp_path):
+    fitted = OutputFilter.mask(["a", "b"], {"a": {"x": 0.999999}})
+    assert fitted.plan == LabelPlan({"a": "x"})
+    fitted.save(tmp_path / "filter")
+    assert OutputFilter.load(tmp_path / "filter") == fitted
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float16, np.int64])
+def test_weights_may_be_numbers_of_numpy(number):
+    weights = {"x": number(1)} if number is np.int64 else {"x": number(0.5), "y": number(0.5)}
+    plan = LabelPlan({"a": weights})
+    assert plan == LabelPlan({"a": {label: float(weight) for label, weight in weights.items()}})
 
 
 def test_a_text_in_a_plan_is_the_label_that_is_written_like_it():
