@@ -271,7 +271,13 @@ def plan_for(
     return LabelPlan([classes[column] for column in retired])
 
 
-def compose(first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None = None) -> LabelPlan:
+def compose(
+    first: LabelPlan,
+    second: LabelPlan,
+    labels: Iterable[Any] | None = None,
+    *,
+    by_text: bool = True,
+) -> LabelPlan:
     """Make one plan of two, the second of which changes the labels that the first leaves.
 
     Parameters
@@ -280,6 +286,8 @@ def compose(first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None = 
     labels : list of labels, or mapping of indices to labels, optional
         The labels of the model. By default those that `first` lists; the result then refuses
         models that have other labels.
+    by_text : bool
+        Whether a text that equals ``str(label)`` of a label is that label, as in files.
 
     Returns
     -------
@@ -295,7 +303,7 @@ def compose(first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None = 
     (None, {'small': 0.25, 'big': 0.75})
     """
     classes = as_classes([*first] if labels is None else labels)
-    changes = composed(first, second, classes)
+    changes = composed(first, second, classes, by_text=by_text)
     try:
         return LabelPlan.of_pairs(
             changes,

@@ -21,13 +21,13 @@ Shares = list[tuple[Label, float]]
 
 
 def composed(
-    first: LabelPlan, second: LabelPlan, classes: tuple[Label, ...]
+    first: LabelPlan, second: LabelPlan, classes: tuple[Label, ...], *, by_text: bool
 ) -> list[tuple[Label, Any]]:
     """Give the changes that two plans make together: retired labels first, in their order."""
     with _in_plan("first"):
-        first = first.matched(classes)
+        first = first.matched(classes, by_text=by_text)
         between = outcome(first, classes).classes
-    second = second.matched(between)
+    second = second.matched(between, by_text=by_text)
     _refuse_other_labels(second, between)
     with _in_plan("second"):
         outcome(second, between)

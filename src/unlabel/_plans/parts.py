@@ -28,11 +28,9 @@ def as_parts(label: Label, destination: Any) -> Parts:
     if not destination:
         raise UnlabelError(f"The plan names nothing as {where}: to retire it, give None.")
     given = [*(destination.items() if isinstance(destination, Mapping) else destination)]
-    pairs = [
-        each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given
-    ]
+    pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given]
     labels = as_labels([to for to, _ in pairs], where)
-    weights = [w.item() if isinstance(w, np.generic) else w for _, w in pairs]
+    weights: list[Any] = [w.item() if isinstance(w, np.generic) else w for _, w in pairs]
     if all(weight is None for weight in weights):
         return tuple((to, None if len(labels) > 1 else 1.0) for to in labels)
     for to, weight in zip(labels, weights, strict=True):
