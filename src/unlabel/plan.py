@@ -302,8 +302,7 @@ def compose(
     >>> plan["cat"], plan["lynx"]
     (None, {'small': 0.25, 'big': 0.75})
     """
-    classes = as_classes([*first] if labels is None else labels)
-    changes = composed(first, second, classes, by_text=by_text)
+    changes = composed(first, second, labels, by_text=by_text)
     try:
         return LabelPlan.of_pairs(
             changes,
