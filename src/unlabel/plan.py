@@ -94,7 +94,8 @@ class LabelPlan(Mapping[Label, Destination]):
         for name, text in (("title", title), ("note", note)):
             if not isinstance(text, str) or SURROGATES.search(text):
                 raise UnlabelError(f"The {name} of the plan is {text!r}: give a text.")
-        self.title, self.note, self.unlisted = title, note, unlisted
+        # Not to be changed later: filters share the plan, and its hash depends on them.
+        self._texts = (title, note, unlisted)
         # The first cell of a table that may lack a header, and the sentence to refuse it with.
         self._header: tuple[str, str] | None = None
         if isinstance(changes, Mapping):
@@ -155,11 +156,27 @@ class LabelPlan(Mapping[Label, Destination]):
 
     @property
     def _content(self) -> tuple[str, ...]:
-        return repr([*self._changes.values()]), self.title, self.note, self.unlisted
+        return repr([*self._changes.values()]), *self._texts
 
     def __repr__(self) -> str:
         title = f" {self.title!r}" if self.title else ""
-        return f"<LabelPlan{title}: {len(self)} changes, unlisted={self.unlisted!r}>"
+        changes = "1 change" if len(self) == 1 else f"{len(self)} changes"
+        return f"<LabelPlan{title}: {changes}, unlisted={self.unlisted!r}>"
+
+    @property
+    def title(self) -> str:
+        """What the change is."""
+        return self._texts[0]
+
+    @property
+    def note(self) -> str:
+        """What others should know of the change."""
+        return self._texts[1]
+
+    @property
+    def unlisted(self) -> Unlisted:
+        """What becomes of labels of the model that the plan does not list."""
+        return self._texts[2]
 
     @property
     def parts(self) -> Iterator[tuple[Label, Parts]]:

@@ -125,6 +125,13 @@ def test_plans_are_equal_if_their_changes_texts_and_order_are():
         assert plan != other
 
 
+@pytest.mark.parametrize("name", ["title", "note", "unlisted"])
+def test_a_plan_cannot_be_changed_behind_the_back_of_its_filters(name):
+    fitted = OutputFilter.mask(["a", "b"], LabelPlan({"a": "x"}))
+    with pytest.raises(AttributeError):
+        setattr(fitted.plan, name, "retire")
+
+
 def test_the_digest_is_of_the_changes_as_texts():
     digest = LabelPlan({1: None, 2: "x"}).digest
     assert digest == LabelPlan({"1": None, "2": "x"}, title="t", note="n").digest
@@ -138,6 +145,7 @@ def test_a_plan_reads_as_the_mapping_it_was_made_of():
     assert dict(plan) == changes
     assert len(plan) == 4
     assert repr(plan) == "<LabelPlan: 4 changes, unlisted='keep'>"
+    assert repr(LabelPlan(["a"])) == "<LabelPlan: 1 change, unlisted='keep'>"
     assert plan.named(title="v2").title == "v2"
     assert plan.named(note="n").digest == plan.digest
 
