@@ -220,7 +220,8 @@ class OutputFilter:
     @property
     def has_destinations(self) -> bool:
         """Whether labels are renamed, merged or split, beside those that are retired."""
-        return self.outcome.merge is not None or any(parts for _, parts in self.plan.parts)
+        stay = known_columns(self.classes, self.classes_in)
+        return self.outcome.merge is not None or not np.array_equal(stay, self.retained_columns)
 
     @property
     def has_splits(self) -> bool:

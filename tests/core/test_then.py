@@ -71,6 +71,15 @@ def test_labels_retired_by_the_method_in_two_stages():
     assert both.counts == (*first.counts, *second.counts)
 
 
+def test_labels_may_be_listed_as_what_they_stay():
+    first = fitted(LABELS, {LABELS[4]: None, LABELS[0]: LABELS[0]})
+    second = fitted(
+        first.classes, {label: label for label in first.classes[1:]} | {LABELS[0]: None}
+    )
+    assert not first.has_destinations
+    assert_joined(first, second)
+
+
 def test_rows_of_logits_go_through_both():
     first = OutputFilter.mask(LABELS, LABELS[:1], input="logits")
     both = first.then(OutputFilter.mask(first.classes, {LABELS[1]: LABELS[2]}))
