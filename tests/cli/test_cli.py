@@ -166,7 +166,10 @@ def test_inspect_names_the_protocol_of_the_file():
             {"cat": None, "dog": "fox", "owl": "bird"},
             "1 of 4 labels retired, 2 merged into 1, 1 renamed",
         ),
-        ({"cat": {"dog": 0.5, "new": 0.5}, "owl": "bird"}, "1 of 4 labels renamed, 1 split"),
+        (
+            {"cat": {"dog": 0.5, "new": 0.5}, "owl": "bird"},
+            "1 of 4 labels merged into 1, 1 renamed, 1 split",
+        ),
     ],
 )
 def test_changes_are_counted(plan, says):

@@ -105,7 +105,7 @@ def problems(
     if not any(isinstance(label, bool) for label in classes):
         for label, parts in plan.parts:
             for to in (to for to, _ in parts if isinstance(to, bool)):
-                yield f"The plan sends {label!r} to {to!r}: give None (false in a file) to retire it."
+                yield f"The plan sends {label!r} to {to!r}: to retire it, give None."
     for column, parts in changes.items():
         if any(weight is None for _, weight in parts):
             yield (
