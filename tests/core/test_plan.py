@@ -161,6 +161,6 @@ def test_texts_are_not_taken_for_numbers_but_in_plans():
 
 @pytest.mark.parametrize("destination", [False, True])
 def test_a_boolean_is_not_a_destination_unless_labels_are(destination):
-    with pytest.raises(UnlabelError, match=f"sends 'a' to {destination}: give None"):
+    with pytest.raises(UnlabelError, match=f"sends 'a' to {destination}: to retire it, give None"):
         OutputFilter.mask(["a", "b"], {"a": destination})
     assert OutputFilter.mask([True, False, "b"], {"b": destination}).classes == (True, False)
