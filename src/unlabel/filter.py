@@ -110,7 +110,10 @@ class OutputFilter:
         array([[0.75, 0.25]])
         """
         names = as_classes(classes)
-        plan = plan_for(names, remove, None)
+        return cls._mask(names, plan_for(names, remove, None), input)
+
+    @classmethod
+    def _mask(cls, names: tuple[Label, ...], plan: LabelPlan, input: InputKind) -> OutputFilter:
         n_removed = len(plan.outcome(names).removed)
         zeros = np.zeros((n_removed, len(names)))
         return cls(
@@ -200,6 +203,10 @@ class OutputFilter:
         # The statistics of labels are the same for probabilities and for logits.
         return self if input in (None, self.input) else replace(self, input=input)
 
+    def as_mask(self) -> OutputFilter:
+        """Return the mask with the same plan, not calibrated."""
+        return self._mask(self.classes_in, self.plan, self.input)
+
     @property
     def classes(self) -> tuple[Label, ...]:
         """The labels of the result's columns."""
@@ -218,7 +225,8 @@ class OutputFilter:
     @property
     def has_destinations(self) -> bool:
         """Whether labels are renamed, merged or split, beside those that are retired."""
-        return self.outcome.merge is not None or any(parts for _, parts in self.plan.parts)
+        stay = known_columns(self.classes, self.classes_in)
+        return self.outcome.merge is not None or not np.array_equal(stay, self.retained_columns)
 
     @property
     def has_splits(self) -> bool:
@@ -435,10 +443,10 @@ class OutputFilter:
             raise UnlabelError(
                 f"The filters cannot be joined exactly, as {why}: fit one filter for both changes."
             )
-        plan = compose(self.plan, second.plan, self.classes_in)
+        plan = compose(self.plan, second.plan, self.classes_in, by_text=False)
         joined = replace(self, plan=plan) if not second.removed else self
         if second.removed and are_masks:
-            joined = OutputFilter.mask(self.classes_in, plan, input=self.input)
+            joined = self._mask(self.classes_in, plan, self.input)
         elif second.removed:
             more = np.zeros((2, len(second.removed), len(self.classes_in)))
             more[:, :, self.retained_columns] = second.means, second.shares

@@ -205,3 +205,19 @@ def test_rows_must_be_set_aside_in_all_tables(incomplete):
     code, _, error = evaluate("retrained.parquet")
     assert code == 2
     assert "retrained.parquet: row 5 has a true label in only one of this table and" in error
+
+
+@pytest.mark.parametrize("n_rows", [20, 299, 301])
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_tables_of_another_length_are_refused_with_rows_set_aside_too(
+    incomplete, n_rows, has_labels
+):
+    labels, rows = incomplete
+    at = np.arange(n_rows) % len(rows)
+    write("other.parquet", RESULT, rows[at], [labels[i] for i in at] if has_labels else None)
+    code, _, error = evaluate("other.parquet")
+    assert code == 2
+    assert error == (
+        f"Error: other.parquet has {n_rows} rows and base.parquet 300: give the same rows in the "
+        "same order.\n"
+    )

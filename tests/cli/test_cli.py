@@ -92,6 +92,17 @@ def test_inspect_shows_the_plan(tmp_path):
     assert "'owl' (retired)" in lines
 
 
+def test_inspect_shows_the_lines_of_a_note_and_none_of_them_as_a_fact(tmp_path):
+    save_changed(tmp_path / "f", title="a\nmethod", note="owls are gone\nmethod  \x1b[2J none")
+    lines = unlabel("inspect", tmp_path / "f")[1].splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("note"))
+    assert lines[at].split() == ["note", "owls", "are", "gone"]
+    assert lines[at + 1].strip() == r"method  \x1b[2J none"
+    assert [line for line in lines if line.startswith("method")] == [
+        line for line in lines if line.split() == ["method", "osr"]
+    ]
+
+
 def test_inspect_shows_every_label_if_asked_to(tmp_path):
     plan = dict.fromkeys(range(30), "few")
     OutputFilter.mask(range(100), plan).save(tmp_path / "f")
@@ -155,7 +166,10 @@ def test_inspect_names_the_protocol_of_the_file():
             {"cat": None, "dog": "fox", "owl": "bird"},
             "1 of 4 labels retired, 2 merged into 1, 1 renamed",
         ),
-        ({"cat": {"dog": 0.5, "new": 0.5}, "owl": "bird"}, "1 of 4 labels renamed, 1 split"),
+        (
+            {"cat": {"dog": 0.5, "new": 0.5}, "owl": "bird"},
+            "1 of 4 labels merged into 1, 1 renamed, 1 split",
+        ),
     ],
 )
 def test_changes_are_counted(plan, says):

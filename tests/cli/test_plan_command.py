@@ -87,7 +87,7 @@ def test_compose_leaves_nothing_behind_when_it_fails(folder):
     assert code == 2
     assert err == (
         "Error: The second plan changes 'cat', which the first plan does not leave: the nearest "
-        "is 'small'.\n"
+        "is 'small'; or give all labels of the model (labels=[...], --classes).\n"
     )
     assert sorted(os.listdir()) == before
 

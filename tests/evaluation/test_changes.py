@@ -329,3 +329,16 @@ def test_the_terminal_counts_many_changes():
     summary = summarise(try_labels(rows, labels, classes=range(24), remove={0: 1}))
     assert lead(summary).startswith("Merged: 0 into 1. Judged on ")
     assert lead(summary).endswith(" rows of retained labels (fitted on 200 other rows).")
+
+
+@pytest.mark.parametrize("change", [{0: "1"}, {0: "1", 2: None}])
+def test_a_new_label_that_is_written_like_another_is_judged_as_another(change):
+    rows, labels = drawn(0, 120, classes=[0, 1, 2])
+    fitted = fit_filter(rows, labels, classes=[0, 1, 2], remove=change)
+    trials = (
+        try_labels(rows, labels, classes=[0, 1, 2], remove=change),
+        try_filter(fitted, rows, labels),
+    )
+    for trial in trials:
+        assert {each.filter.classes for each in trial.candidates.values()} == {fitted.classes}
+        assert summarise(trial)["labels"]["retained"] == [*fitted.classes]

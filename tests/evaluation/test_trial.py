@@ -374,7 +374,10 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
         (["--remove", "dgo"], "nearest is 'dog'"),
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
         (["--remove", "dog", "--retrained", "base.parquet"], "a column 'dog', a retired label"),
-        (["--remove", "dog", "--retrained", "short.parquet"], "10: give the same"),
+        (
+            ["--remove", "dog", "--retrained", "short.parquet"],
+            "short.parquet has 10 rows and base.parquet 400: give the same",
+        ),
         (["--remove", "cat", "--retrained", "retrained.parquet"], "'cat', a retired label"),
         (["--remove", "fox", "--retrained", "without-fox.parquet"], "no column 'dog'"),
         (["--remove", "dog", "--label-column", "truth"], "truth"),

@@ -65,7 +65,7 @@ def evaluate_tables(
     table = open_table(base)
     columns = confidence_columns(table, names, list_column, label_column)
     aside = SetAside(columns.classes)
-    rows, labels = read_confidences(
+    rows, labels, row_numbers = read_confidences(
         table,
         columns,
         input=kind,
@@ -73,7 +73,7 @@ def evaluate_tables(
         aside=None if strict else aside,
         progress=task(0),
     )
-    row_numbers = np.delete(np.arange(len(rows) + aside.rows), aside.row_numbers)
+    row_count = len(rows) + aside.rows
     change = fitted
     if change is None:
         plan = plan_of_texts(columns.classes, remove, from_column=from_column, to_column=to_column)
@@ -86,7 +86,7 @@ def evaluate_tables(
         truth = label_column if label_column in table.schema.names else None
         old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
         own_aside = SetAside([*old_and_new.values()])
-        rows, own_labels = read_confidences(
+        rows, own_labels, own_numbers = read_confidences(
             table,
             confidence_columns(table, change.classes, list_column, truth),
             input=kind,
@@ -95,9 +95,14 @@ def evaluate_tables(
             aside=None if strict else own_aside,
             progress=progress,
         )
+        if len(rows) + own_aside.rows != row_count:
+            raise UnlabelError(
+                f"{path} has {len(rows) + own_aside.rows} rows and {base} {row_count}: give the "
+                "same rows in the same order."
+            )
         if own_labels is None or labels is None:
-            return np.delete(rows, aside.row_numbers, axis=0) if aside.rows else rows
-        for row in sorted({*aside.row_numbers} ^ {*own_aside.row_numbers}):
+            return rows[row_numbers] if aside.rows else rows
+        for row in np.setxor1d(row_numbers, own_numbers):
             raise UnlabelError(
                 f"{path}: row {row} has a true label in only one of this table and the base "
                 "model's: give the same rows in the same order."

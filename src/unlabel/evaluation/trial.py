@@ -108,7 +108,7 @@ def try_labels(
         except UnlabelError as error:
             uncalibrated.setdefault(str(error), []).append(name)
 
-    for as_is in (osr, OutputFilter.mask(names, osr.plan, input=input)):
+    for as_is in (osr, osr.as_mask()):
         add(NAMES[as_is.method], rows, as_is, known)
     for name, model in _retrained(retrained, osr.classes, input, len(rows)):
         add(name, model, unchanged(osr.classes, input), new)
@@ -139,8 +139,7 @@ def try_filter(
     if fitted.temperature != 1:
         shown += CALIBRATED
         candidates[shown] = Candidate(rows, fitted)
-    mask = OutputFilter.mask(classes, fitted.plan, input=input)
-    candidates[NAMES["mask"]] = Candidate(rows, mask)
+    candidates[NAMES["mask"]] = Candidate(rows, fitted.as_mask())
     for name, model in _retrained(retrained, fitted.classes, input, len(rows)):
         candidates[name] = Candidate(model, unchanged(fitted.classes, input))
     return Trial(
