@@ -1,7 +1,6 @@
 """The scorer over rows of retained labels, against sums over those rows."""
 
 import pickle
-import warnings
 from math import log
 
 import numpy as np
@@ -129,14 +128,6 @@ def test_a_scorer_travels_to_other_processes(iris):
     X, y, _ = iris
     scorer = retained_scorer("neg_log_loss")
     assert pickle.loads(pickle.dumps(scorer))(changed(iris), X, y) == scorer(changed(iris), X, y)
-
-
-def test_without_it_the_search_fails(iris):
-    X, y, model = iris
-    retired = LabelRemovalClassifier(FrozenEstimator(model), ["ant"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert np.isnan(cross_val_score(retired, X, y, scoring="neg_log_loss", cv=3)).all()
 
 
 def test_mistakes_get_one_clear_sentence(iris):
