@@ -219,6 +219,17 @@ def test_labels_before_and_after(summary, outputs, judged):
     assert summary["moved_mass"] == by_kind(mass, kinds)
 
 
+def test_unknown_over_the_threshold(summary, judged):
+    base, _, kinds = judged
+    mass = pm.removed_mass(base, CLASSES, RETIRED)
+    assert [at["above"] for at in summary["unknown"]] == [step / 100 for step in range(101)]
+    for at in summary["unknown"]:
+        above = [float(each > at["above"]) for each in mass]
+        assert at["caught"] == close(pm.mean([above[row] for row in kinds["removed"]]))
+        assert at["lost"] == close(pm.mean([above[row] for row in kinds["retained"]]))
+    assert summary["unknown"][50]["caught"] > summary["unknown"][50]["lost"] > 0
+
+
 def test_the_rows_that_change_most(summary, outputs, judged):
     base, labels, kinds = judged
     osr = outputs["OSR"]
@@ -291,6 +302,8 @@ def test_without_retired_labels_the_method_has_nothing_to_do():
     assert osr["accuracy"]["removed"] is None
     assert not isnan(osr["log_loss"])
     assert summary["destinations"] == []
+    assert summary["unknown"] == []
+    assert "nknown" not in "".join(map(str, show(summary).renderables))
 
 
 def test_rows_of_split_and_retired_labels_alone_are_refused():
