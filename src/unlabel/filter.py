@@ -21,6 +21,7 @@ from unlabel._method.restrict import restrict
 from unlabel._method.split import row_blocks, split
 from unlabel._method.statistics import check_statistics
 from unlabel._method.temperature import COLDEST, HOTTEST
+from unlabel._row_sums import SUM_TOLERANCE
 from unlabel._typing import (
     INPUT_KINDS,
     METHODS,
@@ -36,7 +37,7 @@ from unlabel._typing import (
 from unlabel.allow import Allowed, as_allowed
 from unlabel.errors import UnlabelError
 from unlabel.plan import SPLIT, LabelPlan, Outcome, compose, plan_for
-from unlabel.validation import SUM_TOLERANCE, as_confidences, as_rows, check_rows, choice
+from unlabel.validation import as_confidences, as_rows, check_rows, choice
 
 
 def require_filter(value: object) -> None:

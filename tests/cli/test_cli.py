@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,10 @@ def test_help_names_every_command():
     assert code == 0
     for command in ("fit", "apply", "inspect", "demo"):
         assert command in out
+
+
+def test_the_version_is_that_of_the_package():
+    assert unlabel("--version") == (0, f"unlabel {version('unlabel')}\n", "")
 
 
 def test_inspect_tells_what_goes_where(reference, tmp_path):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
 from unlabel._files.atomic import require_file
-from unlabel._files.filter_file import no_constant
-from unlabel._files.plan_file import naming, read_text, unique
+from unlabel._files.plan_file import naming, read_json, read_text
 from unlabel._files.plan_table import DELIMITERS
 from unlabel._labels import SHORT, listing
 from unlabel.errors import UnlabelError
@@ -87,14 +85,7 @@ def _check_lines(text: str, delimiter: str, cells: int, at: int, label_at: int) 
 
 
 def _json(text: str) -> dict[str, list[str]]:
-    try:
-        content = json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
-    except UnlabelError:
-        raise
-    except RecursionError as error:
-        raise UnlabelError("It is nested too deeply: write an object of lists.") from error
-    except ValueError as error:
-        raise UnlabelError(f"It is not JSON: {error}.") from error
+    content = read_json(text, "write an object of lists")
     if not isinstance(content, dict):
         raise UnlabelError("It is not an object: write the labels of each list under its name.")
     return {name: [*_labels(name, labels)] for name, labels in content.items()}

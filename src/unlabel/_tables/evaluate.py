@@ -31,6 +31,7 @@ def evaluate_tables(
     base: PathLike,
     *,
     remove: Sequence[str] | None,
+    keep: Sequence[str] | None,
     from_column: str | None,
     to_column: str | None,
     fitted: OutputFilter | None,
@@ -40,14 +41,16 @@ def evaluate_tables(
     classes: Sequence[str] | None,
     list_column: str | None,
     strict: bool,
+    normalize: bool,
     progress: Progress,
 ) -> Summary:
     """Evaluate a change of labels, or a filter, on a table with true labels.
 
-    Rows that cannot be judged are set aside; if `strict`, they are refused.
+    Rows that cannot be judged are set aside; if `strict`, they are refused. Rows are divided by
+    their sums first if `normalize` says so.
     """
-    if (remove is None) == (fitted is None):
-        raise UnlabelError("Give either labels to remove or a filter: --remove or --filter.")
+    if [remove, keep, fitted].count(None) != 2:
+        raise UnlabelError("Give one of --remove, --keep and --filter: labels, or a filter.")
     names: Sequence[Label] | None = classes
     kind = input or "probabilities"
     if fitted is not None:
@@ -71,12 +74,15 @@ def evaluate_tables(
         input=kind,
         label_column=label_column,
         aside=None if strict else aside,
+        normalize=normalize,
         progress=task(0),
     )
     row_count = len(rows) + aside.rows
     change = fitted
     if change is None:
-        plan = plan_of_texts(columns.classes, remove, from_column=from_column, to_column=to_column)
+        plan = plan_of_texts(
+            columns.classes, remove, keep, from_column=from_column, to_column=to_column
+        )
         change = OutputFilter.mask(columns.classes, plan)
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
@@ -93,6 +99,7 @@ def evaluate_tables(
             label_column=truth,
             label_classes=own_aside.classes,
             aside=None if strict else own_aside,
+            normalize=normalize,
             progress=progress,
         )
         if len(rows) + own_aside.rows != row_count:

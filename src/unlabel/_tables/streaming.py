@@ -52,10 +52,12 @@ def fit_table(
     title: str | None = None,
     note: str | None = None,
     strict: bool = False,
+    normalize: bool = False,
 ) -> tuple[OutputFilter, list[str]]:
     """Fit a filter on a table of reference rows, and give sentences about what it assumed.
 
-    Rows that cannot be used are set aside; if `strict`, they are refused.
+    Rows that cannot be used are set aside; if `strict`, they are refused. Rows are divided by
+    their sums first if `normalize` says so.
     """
     table = open_table(path)
     may_need_truth, has_truth = calibrate or method != "mask", label_column in table.schema.names
@@ -78,6 +80,7 @@ def fit_table(
         only=None if calibrate or not needs_truth else removed,
         aside=None if strict else aside,
         progress=progress,
+        normalize=normalize,
     )
     fitted = fit_filter(
         rows,
@@ -123,6 +126,7 @@ def read_confidences(
     only: Sequence[Label] | None = None,
     label_classes: Sequence[Label] | None = None,
     aside: SetAside | None = None,
+    normalize: bool = False,
 ) -> tuple[Floats, npt.NDArray[Any] | None, Columns]:
     """Read a table's confidences, its true labels if there is a column of them, and row numbers.
 
@@ -137,7 +141,7 @@ def read_confidences(
     row_count = 0
     for batch, first_row in numbered_batches(table, progress):
         with errors_naming(table.path, advice=columns.guess):
-            confidences = read_rows(batch, columns, input, first_row)
+            confidences = read_rows(batch, columns, input, first_row, normalize=normalize)
             used = np.ones(len(confidences), dtype=np.bool_)
             row_count += len(confidences)
             if label_column is not None:
@@ -208,7 +212,9 @@ def apply_table(
     def rewritten() -> Iterator[tuple[pa.RecordBatch, int, int]]:
         for batch, first_row in numbered_batches(table, progress):
             with errors_naming(table.path):
-                rows = read_rows(batch, source, fitted.input, first_row)
+                rows = read_rows(
+                    batch, source, fitted.input, first_row, normalize=options.normalize
+                )
                 if fitted.input == "logits" and first_row == 0:
                     refuse_probabilities(rows)
             yield *rewriting.of(batch, rows), len(rows)
@@ -243,7 +249,13 @@ def numbered_batches(table: Table, progress: Progress) -> Iterator[tuple[pa.Reco
 
 
 def read_rows(
-    batch: pa.RecordBatch, columns: TableColumns, input: InputKind, first_row: int
+    batch: pa.RecordBatch,
+    columns: TableColumns,
+    input: InputKind,
+    first_row: int,
+    *,
+    normalize: bool = False,
 ) -> Floats:
-    """Read and validate the confidences of a batch."""
-    return as_confidences(columns.read(batch, first_row), input, columns.classes, first_row)
+    """Read and validate the confidences of a batch, divided by their sums if asked to."""
+    rows = columns.read(batch, first_row)
+    return as_confidences(rows, input, columns.classes, first_row, normalize=normalize)
