@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unlabel._files.atomic import require_file
 from unlabel._files.plan_file import read_text
+from unlabel._typing import InputKind
 from unlabel.errors import UnlabelError
 
+FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
+Input = Annotated[
+    InputKind | None,
+    typer.Option(
+        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
+    ),
+]
+ListColumn = Annotated[
+    str | None,
+    typer.Option(help="The list column with the confidences, if there are several."),
+]
 Classes = Annotated[
     str | None,
     typer.Option(

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import ArrayType, NumericType, StringType, StructType, UserDefinedType
 
 from unlabel._labels import as_labels
+from unlabel._tables.allowing import Allowing
 from unlabel._tables.layout import (
     ListColumn,
     TableColumns,
@@ -26,6 +27,7 @@ from unlabel._tables.layout import (
 from unlabel._tables.rewriting import Rewriting
 from unlabel._tables.streaming import read_rows
 from unlabel._typing import Floats, InputKind, Label
+from unlabel.allow import Allowed
 from unlabel.errors import UnlabelError
 from unlabel.validation import check_column_order, refuse_probabilities
 
@@ -102,19 +104,24 @@ class CheckedRows:
     input: InputKind
     named_by: str | None  # the column whose value identifies a row to the user
     among: str = ""  # which of a partition's rows are counted, if not all
+    allow: Allowing | None = None
 
-    def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats]]:
-        """Yield batches with their validated rows."""
+    def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats, Allowed | None]]:
+        """Yield batches with their validated rows and the labels that these may have."""
         first_row = 0
         for batch in batches:
             try:
-                rows = read_rows(batch, self.source, self.input, first_row)
+                rows, allowed = self._read(batch, first_row)
                 if self.input == "logits" and len(rows) >= ENOUGH_TO_TELL:
                     refuse_probabilities(rows)
             except UnlabelError as error:
                 raise self._located(error, batch, first_row) from error
-            yield batch, rows
+            yield batch, rows, allowed
             first_row += len(batch)
+
+    def _read(self, batch: pa.RecordBatch, first_row: int) -> tuple[Floats, Allowed | None]:
+        rows = read_rows(batch, self.source, self.input, first_row)
+        return rows, None if self.allow is None else self.allow.of_rows(batch, first_row)
 
     def _located(self, error: UnlabelError, batch: pa.RecordBatch, first_row: int) -> UnlabelError:
         """Find the first bad row of a batch, and say where it is."""
@@ -123,7 +130,7 @@ class CheckedRows:
         for at in range(len(batch)):
             row = batch.slice(at, 1)
             try:
-                read_rows(row, self.source, self.input, first_row + at)
+                self._read(row, first_row + at)
             except UnlabelError as row_error:
                 if self.named_by is not None:
                     value = row.column(self.named_by)[0].as_py()
@@ -150,11 +157,12 @@ def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
     after = from_arrow_schema(rewriting.schema(arrow_schema(df.schema), TABLE))
     schema = StructType([others.get(field.name, field) for field in after])
     named_by = naming_column(df.schema, rewriting.source.names)
-    checked = CheckedRows(rewriting.source, rewriting.fitted.input, named_by)
+    allow = rewriting.options.allow
+    checked = CheckedRows(rewriting.source, rewriting.fitted.input, named_by, allow=allow)
 
     def rewrite(batches: Batches) -> Batches:
-        for batch, rows in checked.of(batches):
-            yield rewriting.of(batch, rows)[0]
+        for batch, rows, allowed in checked.of(batches):
+            yield rewriting.of(batch, rows, allowed)[0]
 
     return map_batches(df, rewrite, schema)
 
