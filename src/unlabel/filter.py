@@ -191,7 +191,8 @@ class OutputFilter:
         n = len(self.classes_in)
         return (
             f"<OutputFilter: {listing(self.removed) or 'nothing'} removed from {n} labels, "
-            f"method={self.method!r}, input={self.input!r}, temperature={self.temperature:.4g}>"
+            f"{len(self.classes)} left, method={self.method!r}, input={self.input!r}, "
+            f"temperature={self.temperature:.4g}>"
         )
 
     def taking(self, input: InputKind | None) -> OutputFilter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
@@ -119,7 +120,7 @@ class StaleRows:
         which = "retired or changed" if self._fitted.has_destinations else "retired"
         return [
             f"The column {name!r} still names {which} labels in {rows:,} "
-            f"row{'s' * (rows != 1)}: --update-column {name}."
+            f"row{'s' * (rows != 1)}: --update-column {shlex.quote(name)}."
             for name, rows in self._rows.items()
             if rows
         ]

@@ -15,13 +15,22 @@ from unlabel.bench.commands import app as bench
 from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
 from unlabel.cli.inspect import as_json, describe
-from unlabel.cli.options import Classes, FilterFile, Force, Input, ListColumn, class_names
+from unlabel.cli.options import (
+    Classes,
+    FilterFile,
+    Force,
+    FromColumn,
+    Input,
+    ListColumn,
+    ToColumn,
+    class_names,
+)
 from unlabel.cli.output import console, print_line, progress_bar
 from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
 
 app = typer.Typer(
-    help="Remove labels from trained classifiers without retraining them.",
+    help="Change the labels of trained classifiers without retraining them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,12 +46,6 @@ Remove = Annotated[
         help="A label to retire, or to turn into another one; repeat it for more, in order. "
         "@FILE is a plan.",
     ),
-]
-FromColumn = Annotated[
-    str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
-]
-ToColumn = Annotated[
-    str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
 ]
 Strict = Annotated[
     bool,

@@ -31,6 +31,12 @@ Classes = Annotated[
         "text file with one label per line.",
     ),
 ]
+FromColumn = Annotated[
+    str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
+]
+ToColumn = Annotated[
+    str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
 
 
