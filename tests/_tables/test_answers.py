@@ -272,16 +272,18 @@ def test_a_column_keeps_its_type_when_it_is_brought_up_to_date(saved, kind):
 
 
 def test_the_cases_of_a_column_of_labels(saved):
-    # The top label is the retired one, then the merged one; the last is split.
+    # The top label is retired, merged and split; in the end it is outdone by two merged ones.
     rows = [[0.1, 0.1, 0.2, 0.6, 0.0], [0.5, 0.1, 0.2, 0.2, 0.0], [0.1, 0.1, 0.1, 0.1, 0.6]]
+    rows += [[0.3, 0.3, 0.4, 0.0, 0.0]]
     cells = [*NAMES, "Cat", ""]
-    table = {"prediction": cells * 3, "p": [row for row in rows for _ in cells]}
+    table = {"prediction": cells * 4, "p": [row for row in rows for _ in cells]}
     pa.parquet.write_table(pa.table(table), saved / "in.parquet")
     apply(saved, "in.parquet", "out.parquet", "--update-column", "prediction")
     found = read(saved / "out.parquet")["prediction"]
     assert found[:7] == ["insect", "insect", "cat", "insect", "insect", "Cat", ""]
     assert found[7:14] == ["insect", "insect", "cat", "insect", "insect", "Cat", ""]
-    assert found[14:] == ["insect", "insect", "cat", "grey", "grey", "Cat", ""]
+    assert found[14:21] == ["insect", "insect", "cat", "grey", "grey", "Cat", ""]
+    assert found[21:] == ["insect", "insect", "insect", "insect", "insect", "Cat", ""]
     options = ("--update-column", "prediction", "--unknown-above", "0.5", "--unknown", "none")
     apply(saved, "in.parquet", "out.parquet", *options)
     found = read(saved / "out.parquet")["prediction"]
