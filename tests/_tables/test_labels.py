@@ -48,7 +48,7 @@ def test_what_is_which_label(values, classes, positions):
 @pytest.mark.parametrize(
     ("values", "classes", "says"),
     [
-        ([2.0], ["2", "2.0"], "The true label 2 may mean any of the labels '2' and '2.0'"),
+        ([2.0], ["2", "2.0"], "The value 2 may mean any of the labels '2' and '2.0'"),
         ([True], ["true", "True"], "may mean any of the labels 'true' and 'True'"),
         (["1"], [0, 1, "1"], "The labels 1 and '1' are the same text"),
     ],

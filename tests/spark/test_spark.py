@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import sys
-import warnings
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
@@ -36,8 +35,6 @@ from unlabel._tables.layout import ListColumn
 from unlabel.fitting import fit_filter
 
 try:
-    from pyspark.sql import SparkSession
-
     from unlabel import spark as face
     from unlabel.spark import files as spark_files
     from unlabel.spark import fitting
@@ -46,12 +43,12 @@ try:
 except ModuleNotFoundError as missing:
     WHY_NOT = f"PySpark is not installed ({missing.name})"
 else:
-    WHY_NOT = "" if shutil.which("java") or "JAVA_HOME" in os.environ else "there is no Java"
+    WHY_NOT = ""
 
 # PySpark says so at every Arrow function, and works.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
-needs_pyspark = pytest.mark.skipif(WHY_NOT.startswith("PySpark"), reason=WHY_NOT or "it is there")
+needs_pyspark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "it is there")
 
 SPARK_DTYPES = ("float32", "float64")
 OTHERS = """
@@ -63,33 +60,6 @@ OTHERS = """
     UNION ALL
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 """
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    if WHY_NOT:
-        pytest.skip(WHY_NOT)
-    with pytest.MonkeyPatch.context() as environment, warnings.catch_warnings():
-        # Sockets to the JVM are closed when it ends, after Python has looked.
-        warnings.simplefilter("ignore", ResourceWarning)
-        for role in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
-            environment.setenv(role, sys.executable)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "OFF")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-            .config("spark.default.parallelism", "3")  # the partitions of a table made here
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.session.timeZone", "Europe/Berlin")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .getOrCreate()
-        )
-        yield session
-        session.stop()
 
 
 def wide_table(rows, classes=CLASSES, **others):
@@ -239,7 +209,8 @@ def test_further_columns_and_only_changed_rows(spark, retired):
     assert table["id"] == [0, 2]
     assert table["top_label"] == ["dog", "fox"]
     assert_same_numbers(table["removed_mass"], retired.removed_mass(ROWS[[0, 2]]))
-    assert list(table) == ["id", "dog", "fox", "top_label", "removed_mass"]
+    assert table["old_label"] == ["cat", "cat"]
+    assert list(table) == ["id", "dog", "fox", "old_label", "top_label", "removed_mass"]
 
 
 def test_columns_of_other_names_and_types(spark, retired):

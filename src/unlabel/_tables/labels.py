@@ -67,8 +67,8 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
         if len(found) > 1:
             known = " and ".join(repr(classes[position]) for position in sorted(found))
             raise UnlabelError(
-                f"The true label {text} may mean any of the labels {known}: give the true labels "
-                "as texts."
+                f"The value {text} may mean any of the labels {known}: write the label itself, as "
+                "a text."
             )
         positions.append(found.pop() if found else None)
     return positions

@@ -16,6 +16,7 @@ import pyarrow as pa
 from unlabel._labels import known_columns, label_array
 from unlabel._set_aside import SetAside
 from unlabel._tables.formats import Table, errors_naming, open_table
+from unlabel._tables.label_columns import StaleRows, refuse_other_values
 from unlabel._tables.labels import true_labels
 from unlabel._tables.layout import (
     TableColumns,
@@ -194,6 +195,7 @@ class Applied:
     rows: int
     changed: int
     written: int
+    remarks: Sequence[str] = ()  # sentences about columns that name labels
 
 
 def apply_table(
@@ -209,15 +211,24 @@ def apply_table(
     rewriting = Rewriting(fitted, source, target_columns(fitted, source, Path(out)), options)
     schema = rewriting.schema(table.schema, str(path))
 
+    stale = StaleRows(fitted)
+
     def rewritten() -> Iterator[tuple[pa.RecordBatch, int, int]]:
         for batch, first_row in numbered_batches(table, progress):
             with errors_naming(table.path):
                 rows = read_rows(
                     batch, source, fitted.input, first_row, normalize=options.normalize
                 )
-                if fitted.input == "logits" and first_row == 0:
-                    refuse_probabilities(rows)
-            yield *rewriting.of(batch, rows), len(rows)
+                allowed = rewriting.allowed(batch, first_row)
+                if first_row == 0:
+                    if fitted.input == "logits":
+                        refuse_probabilities(rows)
+                    if options.update_column is not None:
+                        refuse_other_values(batch, options.update_column, fitted.classes_in)
+                    stale.find_columns(batch, {*source.names, options.update_column})
+                after, changed = rewriting.of(batch, rows, allowed)
+            stale.count(after)
+            yield after, changed, len(rows)
 
     row_count = changed_count = written = 0
     with write_table(out, schema, overwrite=options.overwrite, classes=fitted.classes) as write:
@@ -226,7 +237,7 @@ def apply_table(
             row_count += rows
             changed_count += changed
             written += len(after)
-    return Applied(row_count, changed_count, written)
+    return Applied(row_count, changed_count, written, stale.remarks())
 
 
 def made_ahead(items: Iterator[T]) -> Iterator[T]:

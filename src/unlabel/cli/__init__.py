@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-import rich.progress
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
-from unlabel._printing import printable
 from unlabel._tables.plans import filter_of_texts
-from unlabel._tables.rewriting import ApplyOptions
-from unlabel._tables.streaming import apply_table, fit_table
-from unlabel._typing import InputKind, Method, Progress
+from unlabel._tables.streaming import fit_table
+from unlabel._typing import Method
 from unlabel.bench.commands import app as bench
+from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
 from unlabel.cli.inspect import as_json, describe
-from unlabel.cli.options import Classes, Force, FromColumn, ToColumn, class_names
+from unlabel.cli.options import (
+    Classes,
+    FilterFile,
+    Force,
+    FromColumn,
+    Input,
+    ListColumn,
+    Normalize,
+    ToColumn,
+    class_names,
+)
+from unlabel.cli.output import console, print_line, progress_bar
 from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
 
@@ -36,9 +41,7 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 app.add_typer(plan, name="plan")
-console = Console()
 
-FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
 Remove = Annotated[
     list[str] | None,
     typer.Option(
@@ -51,16 +54,6 @@ Keep = Annotated[
     list[str] | None,
     typer.Option(help="A label to retain; repeat it for more. All others are retired."),
 ]
-Input = Annotated[
-    InputKind | None,
-    typer.Option(
-        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
-    ),
-]
-ListColumn = Annotated[
-    str | None,
-    typer.Option(help="The list column with the confidences, if there are several."),
-]
 Strict = Annotated[
     bool,
     typer.Option(
@@ -68,9 +61,6 @@ Strict = Annotated[
         help="Refuse rows without a true label, or of labels that the model does not have, in "
         "place of setting them aside.",
     ),
-]
-Normalize = Annotated[
-    bool, typer.Option("--normalize", help="Divide each row of confidences by its sum first.")
 ]
 LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
 
@@ -166,56 +156,12 @@ def fit(
             )
     fitted.save(out, overwrite=force)
     rows = f" ({sum(fitted.counts)} reference rows)" if reference and fitted.removed else ""
-    _print_line(f"{out}: {count_changes(fitted)}{rows}.")
+    print_line(f"{out}: {count_changes(fitted)}{rows}.")
     for remark in remarks:
-        _print_line(remark)
+        print_line(remark)
 
 
-@app.command()
-def apply(
-    filter: FilterFile,
-    predictions: Annotated[Path, typer.Argument(help="Table of confidences.")],
-    out: Annotated[Path, typer.Option(help="The table to write.")],
-    top_label: Annotated[
-        bool, typer.Option("--top-label", help="Add the new top label as a column `top_label`.")
-    ] = False,
-    removed_mass: Annotated[
-        bool,
-        typer.Option("--removed-mass", help="Add the mass of retired labels as `removed_mass`."),
-    ] = False,
-    only_changed: Annotated[
-        bool, typer.Option("--only-changed", help="Write only rows whose top label changed.")
-    ] = False,
-    input: Input = None,
-    list_column: ListColumn = None,
-    normalize: Normalize = False,
-    engine: Annotated[
-        Literal["local", "spark"],
-        typer.Option(help="spark needs its extra and writes a folder of .parquet or .csv files."),
-    ] = "local",
-    force: Force = False,
-) -> None:
-    """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
-
-    The table is streamed, batch by batch. The result's labels take the place of the model's;
-    columns without confidences stay as they are.
-    """
-    fitted = OutputFilter.load(filter).taking(input)
-    options = ApplyOptions(
-        top_label, removed_mass, only_changed, list_column, normalize=normalize, overwrite=force
-    )
-    if engine == "spark":
-        from unlabel.spark.files import apply_with_spark
-
-        written = apply_with_spark(fitted, predictions, out, options)
-        _print_line(f"{out}: {written:,} rows written ({count_changes(fitted)}).")
-        return
-    with progress_bar(f"Filtering {predictions.name}") as progress:
-        applied = apply_table(fitted, predictions, out, options, progress)
-    _print_line(
-        f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
-        f"of {applied.rows:,} ({count_changes(fitted)})."
-    )
+app.command()(apply)
 
 
 @app.command()
@@ -237,7 +183,7 @@ def onnx(
 
     fitted = OutputFilter.load(filter).taking(input)
     changed = graft_file(model, fitted, out, output=output, overwrite=force)
-    _print_line(f"{out}: {count_changes(fitted)} in {', '.join(changed)}.")
+    print_line(f"{out}: {count_changes(fitted)} in {', '.join(changed)}.")
 
 
 @app.command()
@@ -328,7 +274,7 @@ def report(
     page = render(read_summary(summary))
     with whole_file(out, overwrite=force) as part:
         part.write_text(page, encoding="utf-8")
-    _print_line(f"{out} written.")
+    print_line(f"{out} written.")
 
 
 @app.command()
@@ -346,20 +292,4 @@ def demo(
     console.print("\nResNet18 on CIFAR-10, beside two retrained models:\n")
     console.print(retire_cifar10(out))
     console.print()
-    _print_line(f"Look at {out / 'report.html'}.")
-
-
-def _print_line(text: str) -> None:
-    """Print one line, whatever characters the names of files and labels contain."""
-    console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def progress_bar(task: str) -> Iterator[Progress]:
-    """Show on a terminal how far a table has been read."""
-    terminal = Console(stderr=True)
-    with rich.progress.Progress(
-        console=terminal, disable=not terminal.is_terminal, transient=True
-    ) as bar:
-        task_id = bar.add_task(escape(printable(task)), total=1.0)
-        yield lambda part: bar.update(task_id, completed=part)
+    print_line(f"Look at {out / 'report.html'}.")

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unlabel._files import class_file
+from unlabel._typing import InputKind
 
+FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
+Input = Annotated[
+    InputKind | None,
+    typer.Option(
+        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
+    ),
+]
+ListColumn = Annotated[
+    str | None,
+    typer.Option(help="The list column with the confidences, if there are several."),
+]
 Classes = Annotated[
     str | None,
     typer.Option(
@@ -21,6 +34,9 @@ FromColumn = Annotated[
 ]
 ToColumn = Annotated[
     str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
+]
+Normalize = Annotated[
+    bool, typer.Option("--normalize", help="Divide each row of confidences by its sum first.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
 

@@ -16,8 +16,10 @@ with needs_extra("spark"):
     import pyspark  # noqa: F401
     from pyspark.sql import DataFrame
 
+from unlabel._tables.allowing import allowing
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, target_columns
-from unlabel._typing import InputKind
+from unlabel._typing import InputKind, Label, Scores
+from unlabel.allow import AllowLists, Missing, Unmatched
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.spark.batches import find_confidences, rewritten, row_errors
 from unlabel.spark.fitting import fit
@@ -34,6 +36,15 @@ def apply(
     top_label: bool = False,
     removed_mass: bool = False,
     only_changed: bool = False,
+    update_column: str | None = None,
+    unknown_above: float | None = None,
+    unknown: Label | None = None,
+    allow: AllowLists | None = None,
+    allow_by: str | None = None,
+    missing: Missing = "error",
+    unmatched: Unmatched = "error",
+    scores: Scores = "renormalised",
+    not_allowed: bool = False,
 ) -> DataFrame:
     """Apply a filter to the confidences of a DataFrame.
 
@@ -53,7 +64,25 @@ def apply(
     top_label, removed_mass : bool
         Add the new top label, or the mass of the retired labels, as a column of that name.
     only_changed : bool
-        Keep only rows whose top label changed.
+        Keep only rows whose top label changed, with the columns `old_label` and `top_label`.
+    update_column : str, optional
+        A column of labels, such as predictions, to bring up to date. The old top label becomes
+        the new one; another label becomes its destination, or the new top label if it was
+        retired or split, or its destination is not allowed. Other texts stay.
+    unknown_above : float, optional
+        The new top label is unknown where the retired labels had more than this.
+    unknown : label, optional
+        The name for unknown, by default "unknown". Labels of other types become texts beside it.
+    allow : AllowLists, optional
+        Lists of the labels that rows may have.
+    allow_by : str, optional
+        The column with each row's list, if there is more than one list.
+    missing, unmatched
+        As `unlabel.AllowLists.rows` describes them.
+    scores : {"renormalised", "absolute"}
+        With `allow`, divide the allowed labels by their sum, or leave them as they are.
+    not_allowed : bool
+        Add the mass of the labels that are not allowed as a column of that name.
 
     Returns
     -------
@@ -65,6 +94,22 @@ def apply(
     source = find_confidences(df.schema, columns, filter.classes_in)
     # A copy travels without the values that the filter has cached.
     fitted = replace(filter.taking(input))
-    options = ApplyOptions(top_label, removed_mass, only_changed)
+    options = ApplyOptions(
+        top_label=top_label,
+        removed_mass=removed_mass,
+        only_changed=only_changed,
+        allow=allowing(
+            fitted,
+            allow,
+            by=allow_by,
+            missing=missing,
+            unmatched=unmatched,
+            scores=scores,
+            not_allowed=not_allowed,
+        ),
+        unknown_above=unknown_above,
+        unknown=unknown,
+        update_column=update_column,
+    )
     target = target_columns(fitted, source)
     return rewritten(df, Rewriting(fitted, source, target, options))

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import ArrayType, NumericType, StringType, StructType, UserDefinedType
 
 from unlabel._labels import as_labels
+from unlabel._tables.allowing import Allowing
 from unlabel._tables.layout import (
     ListColumn,
     TableColumns,
@@ -26,6 +27,7 @@ from unlabel._tables.layout import (
 from unlabel._tables.rewriting import Rewriting
 from unlabel._tables.streaming import read_rows
 from unlabel._typing import Floats, InputKind, Label
+from unlabel.allow import Allowed
 from unlabel.errors import UnlabelError
 from unlabel.validation import check_column_order, refuse_probabilities
 
@@ -103,22 +105,24 @@ class CheckedRows:
     named_by: str | None  # the column whose value identifies a row to the user
     among: str = ""  # which of a partition's rows are counted, if not all
     normalize: bool = False
+    allow: Allowing | None = None
 
-    def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats]]:
-        """Yield batches with their validated rows."""
+    def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats, Allowed | None]]:
+        """Yield batches with their validated rows and the labels that these may have."""
         first_row = 0
         for batch in batches:
             try:
-                rows = self._read(batch, first_row)
+                rows, allowed = self._read(batch, first_row)
                 if self.input == "logits" and len(rows) >= ENOUGH_TO_TELL:
                     refuse_probabilities(rows)
             except UnlabelError as error:
                 raise self._located(error, batch, first_row) from error
-            yield batch, rows
+            yield batch, rows, allowed
             first_row += len(batch)
 
-    def _read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
-        return read_rows(batch, self.source, self.input, first_row, normalize=self.normalize)
+    def _read(self, batch: pa.RecordBatch, first_row: int) -> tuple[Floats, Allowed | None]:
+        rows = read_rows(batch, self.source, self.input, first_row, normalize=self.normalize)
+        return rows, None if self.allow is None else self.allow.of_rows(batch, first_row)
 
     def _located(self, error: UnlabelError, batch: pa.RecordBatch, first_row: int) -> UnlabelError:
         """Find the first bad row of a batch, and say where it is."""
@@ -156,16 +160,18 @@ def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
     after = from_arrow_schema(rewriting.schema(arrow_schema(df.schema), TABLE))
     schema = StructType([others.get(field.name, field) for field in after])
     named_by = naming_column(df.schema, rewriting.source.names)
+    options = rewriting.options
     checked = CheckedRows(
         rewriting.source,
         rewriting.fitted.input,
         named_by,
-        normalize=rewriting.options.normalize,
+        normalize=options.normalize,
+        allow=options.allow,
     )
 
     def rewrite(batches: Batches) -> Batches:
-        for batch, rows in checked.of(batches):
-            yield rewriting.of(batch, rows)[0]
+        for batch, rows, allowed in checked.of(batches):
+            yield rewriting.of(batch, rows, allowed)[0]
 
     return map_batches(df, rewrite, schema)
 

@@ -202,7 +202,7 @@ def _references(
     target = ListColumn("confidences", source.classes, fixed_size=False)
 
     def check(batches: Batches) -> Batches:
-        for batch, confidences in checked.of(batches):
+        for batch, confidences, _ in checked.of(batches):
             lists = target.columns(confidences)
             yield pa.RecordBatch.from_pydict({"label": batch.column(label_column), **lists})
 

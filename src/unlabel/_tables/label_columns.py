@@ -1,0 +1,126 @@
+"""Columns that name a model's labels, such as predictions, and go stale when the labels change."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unlabel._labels import is_missing, listing
+from unlabel._tables.cells import NUMBER, plain
+from unlabel._tables.labels import label_cells, label_positions
+from unlabel._typing import Columns, Label
+from unlabel.allow import Allowed
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
+
+TRUE_LABELS = "label"  # what `fit` and `evaluate` call them: no predictions, and never stale
+
+
+def refuse_other_values(batch: pa.RecordBatch, name: str, classes: Sequence[Label]) -> None:
+    """Refuse to update a column none of whose values is a label of the model."""
+    values = label_cells(batch.column(name), name).unique().drop_null()
+    named = [value for value in values.to_pylist() if not is_missing(value)]
+    if named and not any(found is not None for found in label_positions(values, classes)):
+        raise UnlabelError(
+            f"The column {name!r} does not name labels of the model, but {str(named[0])!r}: choose "
+            "another one with update_column (--update-column)."
+        )
+
+
+def update_labels(
+    batch: pa.RecordBatch,
+    name: str,
+    fitted: OutputFilter,
+    before: Columns,
+    answers: Columns,
+    labels: Iterable[Label],
+    allowed: Allowed | None = None,
+) -> pa.RecordBatch:
+    """Bring a column of labels up to date.
+
+    The old top label, which is `before`, becomes the new answer, an index of `labels`. So does
+    a label without a single destination, or with one that is not allowed. Any other label
+    becomes its destination, and texts that are not labels stay.
+    """
+    column = batch.column(name)
+    cells = plain(column)
+    texts = _in_type([*map(str, labels)], cells.type, name)
+    encoded = label_cells(column, name).dictionary_encode("encode")
+    positions = label_positions(encoded.dictionary, fitted.classes_in)
+    found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)
+    old = found[encoded.indices.to_numpy()]
+    to = fitted.outcome.columns[old]
+    is_answer = (old == before) | (to < 0)
+    if allowed is not None:
+        is_answer |= ~allowed.lists[allowed.of_row, to]
+    new = texts.take(pa.array(np.where(is_answer, answers, to)))
+    columns = batch.columns
+    updated = pc.cast(pc.if_else(pa.array(old >= 0), new, cells), column.type)
+    columns[batch.schema.get_field_index(name)] = updated
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _in_type(texts: list[str], kind: pa.DataType, name: str) -> pa.Array:
+    """Give labels in the type of a column, which must be able to hold them."""
+    try:
+        return pc.cast(pa.array(texts), kind)
+    except pa.ArrowException as error:
+        raise UnlabelError(
+            f"The column {name!r} has the type {kind} and cannot hold the labels {listing(texts)}: "
+            "turn it into texts first."
+        ) from error
+
+
+class StaleRows:
+    """Counts of the rows in which columns name labels that are no longer what they were."""
+
+    def __init__(self, fitted: OutputFilter) -> None:
+        self._fitted = fitted
+        self._names: list[str] = []
+        self._rows = Counter[str]()
+        fates = zip(fitted.classes_in, fitted.outcome.columns.tolist(), strict=True)
+        self._is_stale = {str(label): to < 0 or fitted.classes[to] != label for label, to in fates}
+
+    def find_columns(self, batch: pa.RecordBatch, others: Collection[str | None]) -> None:
+        """Find the columns besides `others` whose first texts are all labels of the model.
+
+        Columns of numbers are not found, whatever their type, as they may count anything.
+        """
+        names = Counter(batch.schema.names)
+        self._names = [
+            name
+            for name, times in names.items()
+            if times == 1
+            and name not in others
+            and name != TRUE_LABELS
+            and self._holds_labels(plain(batch.column(name)))
+        ]
+
+    def _holds_labels(self, column: pa.Array) -> bool:
+        if not pa.types.is_string(column.type):
+            return False
+        texts = {text for text in column.unique().to_pylist() if not is_missing(text)}
+        is_name = [re.match(NUMBER, text) is None for text in texts]
+        return len(texts) > 1 and any(is_name) and texts <= self._is_stale.keys()
+
+    def count(self, batch: pa.RecordBatch) -> None:
+        """Count the stale rows of a batch."""
+        for name in self._names:
+            for text, rows in zip(*plain(batch.column(name)).value_counts().flatten(), strict=True):
+                self._rows[name] += rows.as_py() * self._is_stale.get(text.as_py(), False)
+
+    def remarks(self) -> list[str]:
+        """Say in one sentence per column how to bring it up to date."""
+        which = "retired or changed" if self._fitted.has_destinations else "retired"
+        return [
+            f"The column {name!r} still names {which} labels in {rows:,} "
+            f"row{'s' * (rows != 1)}: --update-column {shlex.quote(name)}."
+            for name, rows in self._rows.items()
+            if rows
+        ]

@@ -1,0 +1,138 @@
+"""The command `unlabel apply`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from unlabel._tables.allowing import Allowing, allowing
+from unlabel._tables.rewriting import ApplyOptions
+from unlabel._tables.streaming import apply_table
+from unlabel._typing import Scores
+from unlabel.allow import AllowLists, Missing, Unmatched
+from unlabel.cli.changes import count_changes
+from unlabel.cli.options import FilterFile, Force, Input, ListColumn, Normalize
+from unlabel.cli.output import print_line, progress_bar
+from unlabel.filter import OutputFilter
+
+
+def apply(
+    filter: FilterFile,
+    predictions: Annotated[Path, typer.Argument(help="Table of confidences.")],
+    out: Annotated[Path, typer.Option(help="The table to write.")],
+    top_label: Annotated[
+        bool, typer.Option("--top-label", help="Add the new top label as a column `top_label`.")
+    ] = False,
+    removed_mass: Annotated[
+        bool,
+        typer.Option("--removed-mass", help="Add the mass of retired labels as `removed_mass`."),
+    ] = False,
+    only_changed: Annotated[
+        bool,
+        typer.Option(
+            "--only-changed",
+            help="Write only rows whose top label changed, with the columns `old_label` and "
+            "`top_label`.",
+        ),
+    ] = False,
+    update_column: Annotated[
+        str | None,
+        typer.Option(
+            help="A column of labels, such as predictions, to bring up to date. The old top label "
+            "becomes the new one; another label becomes its destination, or the new top label if "
+            "it was retired or split, or its destination is not allowed. Other texts stay.",
+        ),
+    ] = None,
+    unknown_above: Annotated[
+        float | None,
+        typer.Option(help="The new top label is unknown where retired labels had more than this."),
+    ] = None,
+    unknown: Annotated[
+        str | None,
+        typer.Option(help="The name for unknown. Default: unknown. Labels become texts beside it."),
+    ] = None,
+    allow: Annotated[
+        Path | None,
+        typer.Option(help="Lists of allowed labels: .csv or .tsv with list and label, or .json."),
+    ] = None,
+    allow_by: Annotated[
+        str | None,
+        typer.Option(help="The column with each row's list, if there is more than one list."),
+    ] = None,
+    allow_unmatched: Annotated[
+        Unmatched, typer.Option(help="Whether labels that the filter does not give are ignored.")
+    ] = "error",
+    allow_missing: Annotated[
+        Missing, typer.Option(help="Whether rows whose list does not exist may have all labels.")
+    ] = "error",
+    scores: Annotated[
+        Scores,
+        typer.Option(help="Whether allowed labels are divided by their sum or left as they are."),
+    ] = "renormalised",
+    not_allowed: Annotated[
+        bool,
+        typer.Option(
+            "--not-allowed", help="Add the mass of labels that are not allowed as `not_allowed`."
+        ),
+    ] = False,
+    input: Input = None,
+    list_column: ListColumn = None,
+    normalize: Normalize = False,
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option(help="spark needs its extra and writes a folder of .parquet or .csv files."),
+    ] = "local",
+    force: Force = False,
+) -> None:
+    """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
+
+    The table is streamed, batch by batch. The result's labels take the place of the model's;
+    columns without confidences stay as they are.
+    """
+    fitted = OutputFilter.load(filter).taking(input)
+    options = ApplyOptions(
+        top_label=top_label,
+        removed_mass=removed_mass,
+        only_changed=only_changed,
+        list_column=list_column,
+        normalize=normalize,
+        overwrite=force,
+        allow=allowing(
+            fitted,
+            None if allow is None else AllowLists.read(allow),
+            by=allow_by,
+            missing=allow_missing,
+            unmatched=allow_unmatched,
+            scores=scores,
+            not_allowed=not_allowed,
+        ),
+        unknown_above=unknown_above,
+        unknown=unknown,
+        update_column=update_column,
+    )
+    changes = count_changes(fitted) + _count_unused(options.allow)
+    if engine == "spark":
+        from unlabel.spark.files import apply_with_spark
+
+        written = apply_with_spark(fitted, predictions, out, options)
+        print_line(f"{out}: {written:,} rows written ({changes}).")
+        return
+    with progress_bar(f"Filtering {predictions.name}") as progress:
+        applied = apply_table(fitted, predictions, out, options, progress)
+    print_line(
+        f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
+        f"of {applied.rows:,} ({changes})."
+    )
+    for remark in applied.remarks:
+        print_line(remark)
+
+
+def _count_unused(allow: Allowing | None) -> str:
+    """Count the labels of lists that the filter does not give."""
+    if allow is None:
+        return ""
+    counts = {"ignored": len(allow.matched.unmatched), "retired": allow.matched.retired}
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
+    return f"; of the lists' labels {' and '.join(parts)}" if parts else ""
