@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._files import filter_file
-from unlabel._labels import as_classes, known_columns, label_key, listing
+from unlabel._joining import joined
+from unlabel._labels import as_classes, known_columns, listing
 from unlabel._method.backend import Filtered, filter_rows
 from unlabel._method.chain import Recipe
 from unlabel._method.literal import apply_literal, as_probabilities
@@ -36,7 +37,7 @@ from unlabel._typing import (
 )
 from unlabel.allow import Allowed, as_allowed
 from unlabel.errors import UnlabelError
-from unlabel.plan import SPLIT, LabelPlan, Outcome, compose, plan_for
+from unlabel.plan import SPLIT, LabelPlan, Outcome, plan_for
 from unlabel.validation import as_confidences, as_rows, check_rows, choice
 
 
@@ -423,43 +424,7 @@ class OutputFilter:
         array([[0.75, 0.25]])
         """
         require_filter(second)
-        if [*map(label_key, second.classes_in)] != [*map(label_key, self.classes)]:
-            raise UnlabelError(
-                f"The second filter is for the labels {listing(second.classes_in)}, and the first "
-                f"gives {listing(self.classes)}: fit the second on the first's results."
-            )
-        if second.input != "probabilities":
-            raise UnlabelError(
-                "The second filter takes logits: use second.taking('probabilities')."
-            )
-        both = (self, second)
-        # Without retired labels all methods are the same.
-        methods = {each.method for each in both if each.removed}
-        are_masks = methods == {"mask"} and not any(each.has_splits for each in both)
-        only_retire = methods == {"osr"} and not any(each.has_destinations for each in both)
-        if self.temperature != 1 or (second.removed and not are_masks and not only_retire):
-            why = (
-                "the first is calibrated" if self.temperature != 1 else "the second retires labels"
-            )
-            raise UnlabelError(
-                f"The filters cannot be joined exactly, as {why}: fit one filter for both changes."
-            )
-        plan = compose(self.plan, second.plan, self.classes_in, by_text=False)
-        joined = replace(self, plan=plan) if not second.removed else self
-        if second.removed and are_masks:
-            joined = self._mask(self.classes_in, plan, self.input)
-        elif second.removed:
-            more = np.zeros((2, len(second.removed), len(self.classes_in)))
-            more[:, :, self.retained_columns] = second.means, second.shares
-            joined = OutputFilter(
-                classes_in=self.classes_in,
-                plan=plan,
-                means=np.vstack([self.means, more[0]]),
-                shares=np.vstack([self.shares, more[1]]),
-                counts=(*self.counts, *second.counts),
-                input=self.input,
-            )
-        return replace(joined, temperature=second.temperature)
+        return joined(self, second)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the filter to a safetensors file, the same bytes every time.

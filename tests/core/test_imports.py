@@ -17,6 +17,7 @@ LAYERS = [
     ("_method", "_files"),
     ("_plans",),
     ("plan", "allow"),
+    ("_joining",),
     ("filter", "fitting"),
     ("metrics",),
     ("_tables", "evaluation"),

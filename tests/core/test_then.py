@@ -80,6 +80,13 @@ def test_labels_may_be_listed_as_what_they_stay():
     assert_joined(first, second)
 
 
+def test_a_first_filter_that_retires_nothing_takes_the_method_of_the_second():
+    nothing = fit_filter(rows_of(7), classes=LABELS, remove=[])
+    for second in (fitted(LABELS, LABELS[:2]), OutputFilter.mask(LABELS, LABELS[:2])):
+        assert assert_joined(nothing, second).method == second.method
+        assert assert_joined(OutputFilter.mask(LABELS, []), second).method == second.method
+
+
 def test_rows_of_logits_go_through_both():
     first = OutputFilter.mask(LABELS, LABELS[:1], input="logits")
     both = first.then(OutputFilter.mask(first.classes, {LABELS[1]: LABELS[2]}))
