@@ -127,7 +127,9 @@ def test_the_model_keeps_its_class_signature_and_outputs(bert, tokenizer):
     filtered = remove_labels(bert, golden_filter("osr", "logits"))
     assert isinstance(filtered, BertForSequenceClassification)
     assert filtered.num_labels == filtered.config.num_labels == 7
-    assert inspect.signature(filtered.forward) == inspect.signature(bert.forward)
+    signature = inspect.signature(filtered.forward)
+    others = [each for each in signature.parameters.values() if each.name != "allow"]
+    assert signature.replace(parameters=others) == inspect.signature(bert.forward)
     with torch.no_grad():
         output = filtered(**inputs, output_hidden_states=True)
         original = bert(**inputs, output_hidden_states=True)
