@@ -98,11 +98,13 @@ def finish(
 
 def _restricted(logs: Tensor, allow: Tensor, absolute: bool) -> Tensor:
     """Leave rows only their allowed labels, all the same if these have nothing."""
-    logs = logs.log_softmax(-1).masked_fill(~allow, -torch.inf)
+    logs = logs.log_softmax(-1)
+    is_lost = logs[..., :1].isnan() | ~allow.any(-1, keepdim=True)
+    logs = logs.masked_fill(~allow, -torch.inf)
     if not absolute:
         total = logs.detach().logsumexp(-1, keepdim=True)
         logs = logs.masked_fill(allow & (total <= LIMITS[logs.dtype].log_least), 0.0)
-    return logs.masked_fill(~allow.any(-1, keepdim=True), torch.nan)
+    return logs.masked_fill(is_lost, torch.nan)
 
 
 def _without_autocast(device: str) -> AbstractContextManager[Any]:
