@@ -26,9 +26,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
+import lists
 import literal_procedure
+import merges
 from growth import draw, measure_growth, reference_rows
-from merges import BAR, measure_merges
 from timing import in_numpy, timed
 from unlabel import OutputFilter
 from unlabel._labels import known_columns
@@ -229,12 +230,20 @@ def bars(
         yield verdict(f"apply, {kind}", f"errors under {limit:g}", error, 0 < error < limit)
 
 
-def merge_bar(merges: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    (_, n, merged, into), limit = BAR
+def list_bars(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    ratio, work = found["lists"], f"{lists.LISTS} lists of allowed labels"
+    yield verdict(work, f"at most {lists.BAR:g} of a mask", ratio, ratio <= lists.BAR)
+    seconds, limit = found["seconds to read"], lists.SECONDS
+    work = f"{lists.FILE_LISTS} lists of {lists.FILE_LABELS} labels read"
+    yield verdict(work, f"in under {limit:g} s", seconds, seconds < limit)
+
+
+def merge_bar(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    (_, n, merged, into), limit = merges.BAR
     size = {"labels": n, "merged": merged, "into": into}
-    found = next(row["merge"] for row in merges if size.items() <= row.items())
+    ratio = next(row["merge"] for row in found if size.items() <= row.items())
     work = f"merge of {merged} labels into {into}"
-    return verdict(work, f"at most {limit:g} of the product", found, found <= limit)
+    return verdict(work, f"at most {limit:g} of the product", ratio, ratio <= limit)
 
 
 def verdict(work: str, bar: str, found: float, met: bool) -> dict[str, Any]:
@@ -266,9 +275,14 @@ def on_cpu(quick: bool) -> dict[str, Any]:
         print(json.dumps(result["apply"][-1]), flush=True)
     result["fit"] = [measure_fit(rng, *size, repeats) for size in FITS]
     result["real"] = list(measure_real(repeats, 200_000 // part))
-    result["merge"] = list(measure_merges(rng, repeats, part))
+    result["merge"] = list(merges.measure_merges(rng, repeats, part))
+    result["lists"] = lists.measure_lists(rng, repeats, part)
     result["growth"] = measure_growth(rng, 3 if quick else 7, 10 if quick else 1)
-    result["bars"] = [*bars(result["apply"], result["fit"]), merge_bar(result["merge"])]
+    result["bars"] = [
+        *bars(result["apply"], result["fit"]),
+        merge_bar(result["merge"]),
+        *list_bars(result["lists"]),
+    ]
     result["seconds"] = round(time.perf_counter() - begun)
     show("apply: our time over the plain line's", result["apply"])
     show("apply to the outputs of a real network", result["real"])

@@ -121,7 +121,7 @@ def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
 def listing(names: Sequence[object], most: int = 8) -> str:
     """List the first few names, shortened, and count the others."""
     shown = ", ".join(SHORT.repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def is_missing(label: Any) -> bool:

@@ -26,7 +26,6 @@ class SetAside:
         self.classes = classes
         self.without_label = self.of_other_labels = 0
         self.other_label: object = None  # the first one
-        self.row_numbers: list[int] = []  # in a table, to leave them out of one that goes with it
 
     def add(self, label: object, rows: int) -> None:
         """Count rows of a true label that is not the model's, or that is missing."""

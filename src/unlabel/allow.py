@@ -51,11 +51,16 @@ class AllowLists:
 
     def __init__(self, lists: Mapping[str, Iterable[Any]]) -> None:
         self.names = tuple(lists)
-        given = [as_labels([*labels], f"the list {name!r}") for name, labels in lists.items()]
-        number: dict[Label, int] = {}
-        columns = [[number.setdefault(label, len(number)) for label in each] for each in given]
-        self.labels = tuple(number)
-        bits = np.zeros((len(given), len(number)), dtype=np.bool_)
+        number: dict[Any, int] = {}
+        columns = []
+        for name, labels in lists.items():
+            if isinstance(labels, str):
+                raise UnlabelError(f"The list {name!r} is a string: give a list, [{labels!r}].")
+            columns.append([number.setdefault(label, len(number)) for label in labels])
+            if len({*columns[-1]}) < len(columns[-1]):
+                as_labels([*labels], f"the list {name!r}")  # refuses the label that comes twice
+        self.labels = as_labels(tuple(number), "the lists")
+        bits = np.zeros((len(columns), len(number)), dtype=np.bool_)
         for row, at in zip(bits, columns, strict=True):
             row[at] = True
         self._bits = np.packbits(bits, axis=1)

@@ -21,6 +21,7 @@ from unlabel._method.restrict import restrict
 from unlabel._method.split import row_blocks, split
 from unlabel._method.statistics import check_statistics
 from unlabel._method.temperature import COLDEST, HOTTEST
+from unlabel._row_sums import SUM_TOLERANCE
 from unlabel._typing import (
     INPUT_KINDS,
     METHODS,
@@ -36,7 +37,7 @@ from unlabel._typing import (
 from unlabel.allow import Allowed, as_allowed
 from unlabel.errors import UnlabelError
 from unlabel.plan import SPLIT, LabelPlan, Outcome, compose, plan_for
-from unlabel.validation import SUM_TOLERANCE, as_confidences, as_rows, check_rows, choice
+from unlabel.validation import as_confidences, as_rows, check_rows, choice
 
 
 def require_filter(value: object) -> None:
@@ -110,7 +111,10 @@ class OutputFilter:
         array([[0.75, 0.25]])
         """
         names = as_classes(classes)
-        plan = plan_for(names, remove, None)
+        return cls._mask(names, plan_for(names, remove, None), input)
+
+    @classmethod
+    def _mask(cls, names: tuple[Label, ...], plan: LabelPlan, input: InputKind) -> OutputFilter:
         n_removed = len(plan.outcome(names).removed)
         zeros = np.zeros((n_removed, len(names)))
         return cls(
@@ -191,13 +195,18 @@ class OutputFilter:
         n = len(self.classes_in)
         return (
             f"<OutputFilter: {listing(self.removed) or 'nothing'} removed from {n} labels, "
-            f"method={self.method!r}, input={self.input!r}, temperature={self.temperature:.4g}>"
+            f"{len(self.classes)} left, method={self.method!r}, input={self.input!r}, "
+            f"temperature={self.temperature:.4g}>"
         )
 
     def taking(self, input: InputKind | None) -> OutputFilter:
         """Return the filter for rows of a declared kind, by default the kind it was fitted on."""
         # The statistics of labels are the same for probabilities and for logits.
         return self if input in (None, self.input) else replace(self, input=input)
+
+    def as_mask(self) -> OutputFilter:
+        """Return the mask with the same plan, not calibrated."""
+        return self._mask(self.classes_in, self.plan, self.input)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -217,7 +226,8 @@ class OutputFilter:
     @property
     def has_destinations(self) -> bool:
         """Whether labels are renamed, merged or split, beside those that are retired."""
-        return self.outcome.merge is not None or any(parts for _, parts in self.plan.parts)
+        stay = known_columns(self.classes, self.classes_in)
+        return self.outcome.merge is not None or not np.array_equal(stay, self.retained_columns)
 
     @property
     def has_splits(self) -> bool:
@@ -434,10 +444,10 @@ class OutputFilter:
             raise UnlabelError(
                 f"The filters cannot be joined exactly, as {why}: fit one filter for both changes."
             )
-        plan = compose(self.plan, second.plan, self.classes_in)
+        plan = compose(self.plan, second.plan, self.classes_in, by_text=False)
         joined = replace(self, plan=plan) if not second.removed else self
         if second.removed and are_masks:
-            joined = OutputFilter.mask(self.classes_in, plan, input=self.input)
+            joined = self._mask(self.classes_in, plan, self.input)
         elif second.removed:
             more = np.zeros((2, len(second.removed), len(self.classes_in)))
             more[:, :, self.retained_columns] = second.means, second.shares

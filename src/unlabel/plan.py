@@ -94,7 +94,8 @@ class LabelPlan(Mapping[Label, Destination]):
         for name, text in (("title", title), ("note", note)):
             if not isinstance(text, str) or SURROGATES.search(text):
                 raise UnlabelError(f"The {name} of the plan is {text!r}: give a text.")
-        self.title, self.note, self.unlisted = title, note, unlisted
+        # Not to be changed later: filters share the plan, and its hash depends on them.
+        self._texts = (title, note, unlisted)
         # The first cell of a table that may lack a header, and the sentence to refuse it with.
         self._header: tuple[str, str] | None = None
         if isinstance(changes, Mapping):
@@ -155,11 +156,27 @@ class LabelPlan(Mapping[Label, Destination]):
 
     @property
     def _content(self) -> tuple[str, ...]:
-        return repr([*self._changes.values()]), self.title, self.note, self.unlisted
+        return repr([*self._changes.values()]), *self._texts
 
     def __repr__(self) -> str:
         title = f" {self.title!r}" if self.title else ""
-        return f"<LabelPlan{title}: {len(self)} changes, unlisted={self.unlisted!r}>"
+        changes = "1 change" if len(self) == 1 else f"{len(self)} changes"
+        return f"<LabelPlan{title}: {changes}, unlisted={self.unlisted!r}>"
+
+    @property
+    def title(self) -> str:
+        """What the change is."""
+        return self._texts[0]
+
+    @property
+    def note(self) -> str:
+        """What others should know of the change."""
+        return self._texts[1]
+
+    @property
+    def unlisted(self) -> Unlisted:
+        """What becomes of labels of the model that the plan does not list."""
+        return self._texts[2]
 
     @property
     def parts(self) -> Iterator[tuple[Label, Parts]]:
@@ -271,7 +288,13 @@ def plan_for(
     return LabelPlan([classes[column] for column in retired])
 
 
-def compose(first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None = None) -> LabelPlan:
+def compose(
+    first: LabelPlan,
+    second: LabelPlan,
+    labels: Iterable[Any] | None = None,
+    *,
+    by_text: bool = True,
+) -> LabelPlan:
     """Make one plan of two, the second of which changes the labels that the first leaves.
 
     Parameters
@@ -280,6 +303,8 @@ def compose(first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None = 
     labels : list of labels, or mapping of indices to labels, optional
         The labels of the model. By default those that `first` lists; the result then refuses
         models that have other labels.
+    by_text : bool
+        Whether a text that equals ``str(label)`` of a label is that label, as in files.
 
     Returns
     -------
@@ -294,8 +319,7 @@ def compose(first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None = 
     >>> plan["cat"], plan["lynx"]
     (None, {'small': 0.25, 'big': 0.75})
     """
-    classes = as_classes([*first] if labels is None else labels)
-    changes = composed(first, second, classes)
+    changes = composed(first, second, labels, by_text=by_text)
     try:
         return LabelPlan.of_pairs(
             changes,

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _is_fitted, check_is_fitted, column_or_1d, validate_data
 
-from unlabel._labels import as_classes, label_array
+from unlabel._labels import as_classes, as_labels, columns_of, label_array, label_key
+from unlabel._method.backend import Filtered
 from unlabel._typing import Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.validation import check_columns, column_names, readable
+from unlabel.validation import as_confidences, check_columns, column_names, readable
 
 FLOATS = [np.float64, np.float32, np.float16]
 
@@ -168,6 +172,14 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         on the rows it is given.
     remove, keep, method, calibrate
         As in `LabelRemover`.
+    unknown : label, optional
+        The answer of `predict` where the retired labels hold more than `unknown_above`. It is not
+        one of `classes_`, and has no column in `predict_proba`. A label of the model's own type
+        keeps the type of the answers; scikit-learn's metrics refuse mixed ones. It gives inputs of
+        retired labels away.
+    unknown_above : float, default 0.5
+        The threshold for `unknown`, from 0 to 1; `unlabel.metrics.unknown_threshold` chooses one.
+        Both may be set after `fit`.
 
     Attributes
     ----------
@@ -177,6 +189,11 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         The filter on its confidences.
     classes_ : array of labels
         The result's labels, in the order of the columns of `predict_proba`.
+
+    Warns
+    -----
+    UserWarning
+        If the estimator is fitted but not frozen, so that `fit` trains a clone of it anew.
 
     Notes
     -----
@@ -201,6 +218,8 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     array([0, 2])
     >>> retired.predict(X[[0, 77, 149]])
     array([0, 2, 2])
+    >>> retired.set_params(unknown=-1).predict(X[[0, 60, 149]])
+    array([ 0, -1,  2])
     """
 
     def __init__(
@@ -211,12 +230,16 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         *,
         method: Method = "osr",
         calibrate: bool = False,
+        unknown: Label | None = None,
+        unknown_above: float = 0.5,
     ) -> None:
         self.estimator = estimator
         self.remove = remove
         self.keep = keep
         self.method = method
         self.calibrate = calibrate
+        self.unknown = unknown
+        self.unknown_above = unknown_above
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the filter on reference inputs and their true labels.
@@ -235,7 +258,14 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             The fitted classifier itself.
         """
         y = None if y is None else column_or_1d(readable(y, "true labels"), warn=True)
-        self.estimator_ = clone(self.estimator).fit(X, y)
+        cloned = clone(self.estimator)
+        if _loses_training(self.estimator, cloned):
+            warnings.warn(
+                f"The {type(self.estimator).__name__} is fitted but is trained anew on these rows: "
+                "to keep it as it is, wrap it in sklearn.frozen.FrozenEstimator.",
+                stacklevel=2,
+            )
+        self.estimator_ = cloned.fit(X, y)
         if not hasattr(self.estimator_, "predict_proba"):  # some have it only once fitted
             raise UnlabelError(
                 f"{type(self.estimator).__name__} has no predict_proba: use a classifier that "
@@ -247,22 +277,65 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         confidences = self.estimator_.predict_proba(X)
         self.filter_ = _fit_filter(self, confidences, y, classes=self.estimator_.classes_)
         self.classes_ = label_array(self.filter_.classes)
+        self._answers()  # to refuse a wrong `unknown` early
         return self
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the result's labels, in the order of `classes_`."""
-        check_is_fitted(self)
-        return self.filter_.apply(self.estimator_.predict_proba(X))
+        return self._filtered(X).rows
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of `predict_proba`, minus infinity for 0."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable of the result's labels."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        """Most probable of the result's labels, or `unknown`."""
+        filtered, answers = self._filtered(X), self._answers()
+        best = filtered.rows.argmax(axis=1)
+        if self.unknown is not None:
+            is_unknown = np.asarray(filtered.removed_mass) > self.unknown_above
+            best[is_unknown] = len(self.classes_)
+        return np.asarray(answers[best])
+
+    def _filtered(self, X: Any) -> Filtered:
+        check_is_fitted(self)
+        rows = as_confidences(
+            self.estimator_.predict_proba(X), "probabilities", self.filter_.classes_in
+        )
+        return self.filter_.filter_checked(rows, with_mass=True)
+
+    def _answers(self) -> npt.NDArray[Any]:
+        """Return the labels that `predict` may answer with, `unknown` last."""
+        if self.unknown is None:
+            return self.classes_
+        (unknown,) = as_labels([self.unknown], "unknown")
+        if label_key(unknown) in columns_of(self.filter_.classes):
+            raise UnlabelError(f"unknown={unknown!r} is a label of the result: choose another.")
+        above = self.unknown_above
+        if not (isinstance(above, Real) and 0 <= above <= 1):
+            raise UnlabelError(
+                f"unknown_above={above!r} is not a share: give a number from 0 to 1."
+            )
+        return label_array((*self.filter_.classes, unknown))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
+
+
+def _loses_training(estimator: Any, cloned: Any) -> bool:
+    """Tell whether an estimator is fitted, and its clone, or a step of it, no longer is."""
+
+    def parts(whole: Any) -> list[Any]:
+        # A pipeline counts as fitted if its last step is, which may be frozen.
+        return [step for _, step in whole.steps] if isinstance(whole, Pipeline) else [whole]
+
+    return _is_fitted(estimator) and any(
+        hasattr(part, "fit") and _is_fitted(part) and not _is_fitted(copied)
+        for part, copied in zip(parts(estimator), parts(cloned), strict=True)
+    )
 
 
 def _fit_filter(estimator: Any, confidences: Any, y: Any, **options: Any) -> OutputFilter:

@@ -9,17 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import known_columns, label_key, no_such_label
+from unlabel._row_sums import (
+    SUM_TOLERANCE,
+    are_not_probabilities,
+    divided_by_sums,
+    look_independent,
+)
 from unlabel._set_aside import SetAside
 from unlabel._typing import Columns, Float64s, Floats, InputKind, Label
 from unlabel.errors import UnlabelError
-
-# How far a row's sum may be from 1, as stored tables round their entries. A little more than a
-# thousandth: otherwise a bit would decide about sums of entries rounded to thousandths.
-SUM_TOLERANCE = {
-    np.dtype(np.float16): 1e-2,
-    np.dtype(np.float32): 1.001e-3,
-    np.dtype(np.float64): 1.001e-3,
-}
 
 
 def choice(value: object, options: Sequence[str], name: str) -> None:
@@ -140,13 +138,22 @@ def check_columns(names: Sequence[Any], classes: Sequence[Label]) -> None:
 
 
 def as_confidences(
-    values: Any, input_kind: InputKind, classes: Sequence[Label] | None = None, first_row: int = 0
+    values: Any,
+    input_kind: InputKind,
+    classes: Sequence[Label] | None = None,
+    first_row: int = 0,
+    *,
+    normalize: bool = False,
 ) -> Floats:
     """Return valid rows in their own float type, or raise an error that names the first bad row.
 
     `first_row` is the number of the first row in the table that the rows come from.
     """
     rows = as_rows(values, classes)
+    if normalize:
+        if input_kind == "logits":
+            raise UnlabelError("--normalize is for probabilities, not logits: leave it out.")
+        rows = divided_by_sums(rows)
     check_rows(rows, input_kind, classes, first_row)
     return rows
 
@@ -204,29 +211,16 @@ def check_rows(
     if input_kind == "logits":
         bad, kind = ~np.isfinite(rows.max(axis=1)), "vector of logits"
     else:
-        bad, kind = _are_not_probabilities(rows), "probability vector"
+        bad, kind = are_not_probabilities(rows), "probability vector"
     if bad.any():
         at = int(np.argmax(bad))
         labels = range(rows.shape[1]) if classes is None else classes
-        problem = _problem(rows[at].astype(np.float64), labels)
+        problem = _problem(rows[at].astype(np.float64), labels, rows)
         number = first_row + at if numbers is None else numbers[at]
         raise UnlabelError(f"Row {number} is not a {kind}: {problem}.")
 
 
-def _are_not_probabilities(rows: Floats) -> npt.NDArray[np.bool_]:
-    tolerance = SUM_TOLERANCE[rows.dtype]
-    with np.errstate(over="ignore", invalid="ignore"):
-        # Sums in float32 are faster, and precise enough if they are well within the tolerance.
-        near = rows.dtype == np.float32 and np.abs(rows.sum(axis=1) - 1) <= tolerance / 2
-        if np.all(near) and rows.min() >= 0:
-            return np.zeros(len(rows), dtype=np.bool_)
-        off: npt.NDArray[np.bool_] = ~(np.abs(rows.sum(axis=1, dtype=np.float64) - 1) <= tolerance)
-    if not rows.min() >= 0:  # negative, or NaN somewhere
-        off |= (rows < 0).any(axis=1)
-    return off
-
-
-def _problem(row: Float64s, labels: Sequence[Label]) -> str:
+def _problem(row: Float64s, labels: Sequence[Label], rows: Floats) -> str:
     for wrong, name in ((np.isnan(row), "NaN"), (np.isposinf(row), "infinite")):
         if wrong.any():
             return f"the label {labels[int(np.argmax(wrong))]!r} is {name}"
@@ -241,7 +235,19 @@ def _problem(row: Float64s, labels: Sequence[Label]) -> str:
             f"the label {labels[at]!r} is {row[at]:.6g}; if these are logits, declare them with "
             "input='logits' (--input logits)"
         )
-    return f"it sums to {row.sum():.6g}; give every label's confidence, or divide by the sum"
+    total = f"it sums to {row.sum():.6g}"
+    if look_independent(rows):
+        return (
+            f"{total}, and these look like independent (sigmoid) scores; unlabel is for labels "
+            "that exclude each other, as a softmax gives them"
+        )
+    if row.sum() == 0:
+        return f"{total}; give every label's confidence"
+    side = "above" if row.sum() > 1 else "below"
+    return (
+        f"{total}, {abs(row.sum() - 1):.2g} {side} 1 and more than rounding explains; give every "
+        "label's confidence, or divide each row by its sum (--normalize)"
+    )
 
 
 def refuse_probabilities(rows: Floats) -> None:
@@ -250,9 +256,8 @@ def refuse_probabilities(rows: Floats) -> None:
         sums = rows.sum(axis=1, dtype=np.float64)
     if not len(rows) or rows.min() < 0:
         return
-    tolerance = SUM_TOLERANCE[rows.dtype]
     declare = "declare them with input='probabilities' (--input probabilities)."
-    if (np.abs(sums - 1) <= tolerance).all():
+    if not are_not_probabilities(rows).any():
         raise UnlabelError(f"The rows are probabilities, not logits: give logits, or {declare}")
-    if (np.abs(sums - 100) <= 100 * tolerance).all():
+    if (np.abs(sums - 100) <= 100 * SUM_TOLERANCE[rows.dtype]).all():
         raise UnlabelError(f"The rows are percentages, not logits: divide by 100, and {declare}")

@@ -73,6 +73,34 @@ def test_true_labels_of_a_retrained_model_may_be_old_or_new(tables, truth):
     assert summary["rows"]["judged"] == 300
 
 
+def summary_of(*options):
+    arguments = ("evaluate", "base.parquet", *options, "--json", "summary.json", "--force")
+    code, _, error = unlabel(*arguments)
+    assert (code, error) == (0, "")
+    with open("summary.json", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def test_labels_to_keep_are_the_other_way_to_say_what_is_retired(tables):
+    kept = summary_of("--keep", "ant,cat,dog", "--keep", "fox")
+    assert kept == summary_of("--remove", "bee,elk")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--keep", "ant", "--remove", "bee"],
+        ["--keep", "ant", "--filter", "f.safetensors"],
+        ["--remove", "ant", "--filter", "f.safetensors"],
+    ],
+)
+def test_one_change_is_judged(tables, options):
+    code, _, error = unlabel("evaluate", "base.parquet", *options)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "Give one of --remove, --keep and --filter" in error
+
+
 def first(labels, *of):
     return next(row for row, label in enumerate(labels) if label in of)
 
@@ -205,3 +233,19 @@ def test_rows_must_be_set_aside_in_all_tables(incomplete):
     code, _, error = evaluate("retrained.parquet")
     assert code == 2
     assert "retrained.parquet: row 5 has a true label in only one of this table and" in error
+
+
+@pytest.mark.parametrize("n_rows", [20, 299, 301])
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_tables_of_another_length_are_refused_with_rows_set_aside_too(
+    incomplete, n_rows, has_labels
+):
+    labels, rows = incomplete
+    at = np.arange(n_rows) % len(rows)
+    write("other.parquet", RESULT, rows[at], [labels[i] for i in at] if has_labels else None)
+    code, _, error = evaluate("other.parquet")
+    assert code == 2
+    assert error == (
+        f"Error: other.parquet has {n_rows} rows and base.parquet 300: give the same rows in the "
+        "same order.\n"
+    )

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,10 @@ def test_help_names_every_command():
     assert code == 0
     for command in ("fit", "apply", "inspect", "demo"):
         assert command in out
+
+
+def test_the_version_is_that_of_the_package():
+    assert unlabel("--version") == (0, f"unlabel {version('unlabel')}\n", "")
 
 
 def test_inspect_tells_what_goes_where(reference, tmp_path):
@@ -90,6 +95,17 @@ def test_inspect_shows_the_plan(tmp_path):
     assert "'owl' (retired)" not in lines
     lines = [" ".join(line.split()) for line in unlabel("inspect", path, "--all")[1].splitlines()]
     assert "'owl' (retired)" in lines
+
+
+def test_inspect_shows_the_lines_of_a_note_and_none_of_them_as_a_fact(tmp_path):
+    save_changed(tmp_path / "f", title="a\nmethod", note="owls are gone\nmethod  \x1b[2J none")
+    lines = unlabel("inspect", tmp_path / "f")[1].splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("note"))
+    assert lines[at].split() == ["note", "owls", "are", "gone"]
+    assert lines[at + 1].strip() == r"method  \x1b[2J none"
+    assert [line for line in lines if line.startswith("method")] == [
+        line for line in lines if line.split() == ["method", "osr"]
+    ]
 
 
 def test_inspect_shows_every_label_if_asked_to(tmp_path):
@@ -155,7 +171,10 @@ def test_inspect_names_the_protocol_of_the_file():
             {"cat": None, "dog": "fox", "owl": "bird"},
             "1 of 4 labels retired, 2 merged into 1, 1 renamed",
         ),
-        ({"cat": {"dog": 0.5, "new": 0.5}, "owl": "bird"}, "1 of 4 labels renamed, 1 split"),
+        (
+            {"cat": {"dog": 0.5, "new": 0.5}, "owl": "bird"},
+            "1 of 4 labels merged into 1, 1 renamed, 1 split",
+        ),
     ],
 )
 def test_changes_are_counted(plan, says):

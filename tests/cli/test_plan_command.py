@@ -87,7 +87,7 @@ def test_compose_leaves_nothing_behind_when_it_fails(folder):
     assert code == 2
     assert err == (
         "Error: The second plan changes 'cat', which the first plan does not leave: the nearest "
-        "is 'small'.\n"
+        "is 'small'; or give all labels of the model (labels=[...], --classes).\n"
     )
     assert sorted(os.listdir()) == before
 
@@ -120,3 +120,16 @@ def test_labels_and_titles_cannot_forge_what_is_printed(folder):
         out = unlabel("plan", *command)[1]
         assert r"x\x1b[2J\n\u202e" in out
         assert not {"\x1b", "\u202e"} & {*out}
+
+
+def test_the_columns_of_both_plans_can_be_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, pair in {"one.csv": "cat,lynx", "two.csv": "lynx,puma"}.items():
+        (tmp_path / name).write_text(f"note,old,new\n,{pair}\n", encoding="utf-8")
+    columns = ("--from", "old", "--to", "new")
+    code, _, error = unlabel("plan", "compose", "one.csv", "two.csv", "--out", "p.toml", *columns)
+    assert (code, error) == (0, "")
+    assert dict(LabelPlan.read("p.toml")) == {"cat": "puma"}
+    code, out, error = unlabel("plan", "diff", "one.csv", "p.toml", *columns)
+    assert (code, error) == (0, "")
+    assert "'cat' 'lynx' 'puma'" in " ".join(out.split())

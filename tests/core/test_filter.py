@@ -128,7 +128,7 @@ def test_a_thousand_labels_are_not_all_shown():
     fitted = OutputFilter.mask(range(1000), range(900))
     assert repr(fitted) == (
         "<OutputFilter: 0, 1, 2, 3, 4, 5, 6, 7 and 892 more removed from 1000 labels, "
-        "method='mask', input='probabilities', temperature=1>"
+        "100 left, method='mask', input='probabilities', temperature=1>"
     )
     assert len(repr(OutputFilter.mask(["a" * 1000, "b"], ["a" * 1000]))) < 200
     assert repr(OutputFilter.mask([0, 1], [])).startswith("<OutputFilter: nothing removed from 2")

@@ -12,7 +12,7 @@ ROOT = Path(unlabel.__file__).parent
 LAYERS = [
     ("_typing", "_printing", "errors"),
     ("_labels",),
-    ("_set_aside",),
+    ("_set_aside", "_row_sums"),
     ("validation",),
     ("_method", "_files"),
     ("_plans",),

@@ -70,6 +70,7 @@ def test_plans_that_do_not_fit_a_model_are_refused_when_they_meet_it(plan, sente
         ({"a": []}, "names nothing as the destination of 'a': to retire it, give None."),
         ({"a": ["x", "x"]}, "The label 'x' appears twice in the destination of 'a'"),
         ({"a": float("inf")}, "the destination of 'a' holds inf"),
+        ({"a": [("x", 0.5, 1)]}, r"the destination of 'a' holds \('x', 0.5, 1\)"),
     ],
 )
 def test_destinations_that_cannot_be_are_refused_at_once(changes, sentence):
@@ -81,6 +82,20 @@ def test_weights_may_miss_a_sum_of_1_by_rounding_alone():
     plan = LabelPlan({"a": {"x": 0.3333333, "y": 0.3333333, "z": 0.3333333}})
     result = OutputFilter.mask(["a"], plan).apply([[1.0]])
     np.testing.assert_allclose(result, [[1 / 3, 1 / 3, 1 / 3]], rtol=1e-15)
+
+
+def test_a_single_weight_is_1(tmp_path):
+    fitted = OutputFilter.mask(["a", "b"], {"a": {"x": 0.999999}})
+    assert fitted.plan == LabelPlan({"a": "x"})
+    fitted.save(tmp_path / "filter")
+    assert OutputFilter.load(tmp_path / "filter") == fitted
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float16, np.int64])
+def test_weights_may_be_numbers_of_numpy(number):
+    weights = {"x": number(1)} if number is np.int64 else {"x": number(0.5), "y": number(0.5)}
+    plan = LabelPlan({"a": weights})
+    assert plan == LabelPlan({"a": {label: float(weight) for label, weight in weights.items()}})
 
 
 def test_a_text_in_a_plan_is_the_label_that_is_written_like_it():
@@ -110,6 +125,13 @@ def test_plans_are_equal_if_their_changes_texts_and_order_are():
         assert plan != other
 
 
+@pytest.mark.parametrize("name", ["title", "note", "unlisted"])
+def test_a_plan_cannot_be_changed_behind_the_back_of_its_filters(name):
+    fitted = OutputFilter.mask(["a", "b"], LabelPlan({"a": "x"}))
+    with pytest.raises(AttributeError):
+        setattr(fitted.plan, name, "retire")
+
+
 def test_the_digest_is_of_the_changes_as_texts():
     digest = LabelPlan({1: None, 2: "x"}).digest
     assert digest == LabelPlan({"1": None, "2": "x"}, title="t", note="n").digest
@@ -123,6 +145,7 @@ def test_a_plan_reads_as_the_mapping_it_was_made_of():
     assert dict(plan) == changes
     assert len(plan) == 4
     assert repr(plan) == "<LabelPlan: 4 changes, unlisted='keep'>"
+    assert repr(LabelPlan(["a"])) == "<LabelPlan: 1 change, unlisted='keep'>"
     assert plan.named(title="v2").title == "v2"
     assert plan.named(note="n").digest == plan.digest
 
@@ -134,3 +157,10 @@ def test_texts_are_not_taken_for_numbers_but_in_plans():
         assert fitted.classes == classes
     with pytest.raises(UnlabelError, match="no label '1'"):
         fit_filter(rows, classes=[0, 1, 2], remove=["1"], method="mask")
+
+
+@pytest.mark.parametrize("destination", [False, True])
+def test_a_boolean_is_not_a_destination_unless_labels_are(destination):
+    with pytest.raises(UnlabelError, match=f"sends 'a' to {destination}: to retire it, give None"):
+        OutputFilter.mask(["a", "b"], {"a": destination})
+    assert OutputFilter.mask([True, False, "b"], {"b": destination}).classes == (True, False)

@@ -1,16 +1,18 @@
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
-from sklearn.ensemble import StackingClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
@@ -21,6 +23,7 @@ import plain
 import plain_plan
 from unlabel import LabelPlan, LabelRemovalClassifier, LabelRemover, UnlabelError
 from unlabel.fitting import fit_filter
+from unlabel.metrics import unknown_threshold
 
 NAMES = ["cat", "dog", "fox", "owl"]
 ALL_GONE = "one column is one label, and no other would remain"
@@ -40,6 +43,7 @@ CHECKED = [
         },
     ),
     (LabelRemovalClassifier(LogisticRegression(), remove=[]), {}),
+    (LabelRemovalClassifier(LogisticRegression(), remove=[], unknown=99), {}),
     (
         LabelRemovalClassifier(LogisticRegression(), remove=[1]),
         {
@@ -452,6 +456,159 @@ def test_cross_validation_retrains_the_estimator(iris):
     X, y, _ = iris
     retired = LabelRemovalClassifier(LogisticRegression(max_iter=1000), remove=[])
     assert cross_val_score(retired, X, y, cv=3).min() > 0.9
+
+
+def test_logarithms_of_probabilities(iris):
+    X, y, model = iris
+    retired = LabelRemovalClassifier(FrozenEstimator(model), [1]).fit(X, y)
+    np.testing.assert_array_equal(retired.predict_log_proba(X), np.log(retired.predict_proba(X)))
+    far = LabelRemovalClassifier(FrozenEstimator(model), [1], method="mask").fit(X, y)
+    assert far.predict_proba(1e4 * X[:1]).min() == 0
+    assert far.predict_log_proba(1e4 * X[:1]).min() == -np.inf
+
+
+# Unknown
+
+
+def answers(model, X, removed, above, unknown):
+    """The base model's most probable retained label, or unknown, row by row."""
+    result = []
+    for row in model.predict_proba(X):
+        kept = [column for column in range(len(row)) if column not in removed]
+        best = max(kept, key=lambda column: row[column])
+        result.append(unknown if sum(row[column] for column in removed) > above else best)
+    return result
+
+
+@pytest.mark.parametrize("above", [0, 0.2, 0.5, 0.9, 1])
+@pytest.mark.parametrize("unknown", [-1, "unknown", 0.5])
+def test_unknown_is_answered_where_the_removed_mass_is_above(iris, above, unknown):
+    X, y, model = iris
+    options = {"method": "mask", "unknown": unknown, "unknown_above": above}
+    retired = LabelRemovalClassifier(FrozenEstimator(model), [1], **options).fit(X, y)
+    expected = answers(model, X, [1], above, unknown)
+    assert retired.predict(X).tolist() == expected
+    assert [type(answer) for answer in retired.predict(X).tolist()] == [*map(type, expected)]
+    assert (unknown in expected) == (above < 1)
+    assert retired.classes_.tolist() == [0, 2]
+    assert retired.predict_proba(X).shape == (150, 2)
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """A classifier whose confidences are its inputs."""
+
+    classes_ = np.array(["a", "b", "c"])
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return np.asarray(X)
+
+
+def test_unknown_is_above_and_not_at_the_threshold():
+    rows = [[0.5, 0.25, 0.25], [0.5 + 2**-52, 0.25, 0.25 - 2**-52], [1.0, 0.0, 0.0]]
+    mask = LabelRemovalClassifier(Given(), ["a"], method="mask", unknown="unknown").fit(rows, None)
+    assert mask.predict(rows).tolist() == ["b", "unknown", "unknown"]
+    assert mask.set_params(unknown_above=1).predict(rows).tolist() == ["b", "b", "b"]
+
+
+def test_a_long_name_for_unknown_is_not_cut(iris):
+    X, y, _ = iris
+    names = np.array(["a", "b", "c"])[y]
+    model = FrozenEstimator(LogisticRegression(max_iter=1000).fit(X, names))
+    retired = LabelRemovalClassifier(model, ["b"], unknown="not a label of ours").fit(X, names)
+    assert set(retired.predict(X)) == {"a", "c", "not a label of ours"}
+    assert retired.predict(X).dtype.kind == "U"
+
+
+def test_mass_that_is_sent_elsewhere_is_not_removed(iris):
+    X, y, model = iris
+    merged = LabelRemovalClassifier(FrozenEstimator(model), {1: "other", 2: "other"}, unknown="?")
+    assert set(merged.fit(X, y).predict(X)) == {0, "other"}
+
+
+def test_unknown_may_be_set_once_the_masses_are_known(iris):
+    X, y, model = iris
+    retired = LabelRemovalClassifier(FrozenEstimator(model), [1]).fit(X, y)
+    kept = X[y != 1]
+    above = unknown_threshold(retired.filter_.removed_mass(model.predict_proba(kept)), loss=0.05)
+    retired.set_params(unknown=-1, unknown_above=above)
+    assert (retired.predict(kept) == -1).sum() == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"unknown": 2}, "unknown=2 is a label of the result: choose another"),
+        ({"unknown": np.int64(0)}, "unknown=0 is a label of the result"),
+        ({"unknown": 0.0}, "unknown=0.0 is a label of the result"),
+        ({"unknown": ["a"]}, r"unknown holds \['a'\]: labels are strings or finite numbers"),
+        ({"unknown": -1, "unknown_above": 1.5}, "unknown_above=1.5 is not a share"),
+        ({"unknown": -1, "unknown_above": float("nan")}, "unknown_above=nan is not a share"),
+        ({"unknown": -1, "unknown_above": "0.5"}, "unknown_above='0.5' is not a share"),
+    ],
+)
+def test_what_cannot_be_unknown_is_refused(iris, options, words):
+    X, y, model = iris
+    retired = LabelRemovalClassifier(FrozenEstimator(model), [1])
+    with pytest.raises(UnlabelError, match=words):
+        clone(retired).set_params(**options).fit(X, y)
+    with pytest.raises(UnlabelError, match=words):
+        retired.fit(X, y).set_params(**options).predict(X)
+
+
+def test_a_retired_label_may_be_the_name_of_unknown(iris):
+    X, y, model = iris
+    retired = LabelRemovalClassifier(FrozenEstimator(model), [1], unknown=1).fit(X, y)
+    assert set(retired.predict(X)) == {0, 1, 2}
+
+
+# Fitted twice
+
+
+def fitted_pipeline(X, y):
+    scaler = StandardScaler().fit(X)
+    return make_pipeline(scaler, "passthrough", FrozenEstimator(GaussianNB().fit(X, y)))
+
+
+FITTED = {
+    "model": lambda X, y: GaussianNB().fit(X, y),
+    "pipeline": lambda X, y: make_pipeline(StandardScaler(), GaussianNB()).fit(X, y),
+    "pipeline with a frozen model": fitted_pipeline,
+    "search": lambda X, y: GridSearchCV(GaussianNB(), {"var_smoothing": [0.1, 1]}).fit(X, y),
+    "ensemble": lambda X, y: VotingClassifier([("m", GaussianNB())], voting="soft").fit(X, y),
+    "ours": lambda X, y: LabelRemovalClassifier(GaussianNB(), []).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("kind", FITTED)
+def test_a_fitted_estimator_that_is_not_frozen_is_warned_of(iris, kind):
+    X, y, _ = iris
+    fitted = FITTED[kind](X, y)
+    retired = LabelRemovalClassifier(fitted, [1])
+    name = type(fitted).__name__
+    with pytest.warns(UserWarning, match=f"The {name} is fitted .* sklearn.frozen.Frozen") as told:
+        retired.fit(X, y)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert str(told[0].message).count(". ") == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LabelRemovalClassifier(FrozenEstimator(fitted), [1]).fit(X, y)
+        LabelRemovalClassifier(clone(fitted), [1]).fit(X, y)
+        cross_val_score(retired, X, y, cv=2)
+
+
+def test_steps_that_are_not_fitted_may_come_before_a_frozen_model(iris):
+    X, y, model = iris
+    LabelRemovalClassifier(make_pipeline(StandardScaler(), FrozenEstimator(model)), [1]).fit(X, y)
+    LabelRemovalClassifier(make_pipeline(StandardScaler().fit(X), GaussianNB()), [1]).fit(X, y)
+
+
+def test_fitting_again_warns_of_nothing(iris):
+    X, y, _ = iris
+    LabelRemovalClassifier(GaussianNB(), [1]).fit(X, y).fit(X, y)
 
 
 # Metrics take the result as it is

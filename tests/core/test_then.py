@@ -60,8 +60,6 @@ def test_masks_without_splits(data):
         reject()
     assert both.method == "mask"
     rows = rows_of(len(LABELS))
-    left = [label for label in LABELS if label not in both.removed]
-    assert set(left).isdisjoint(both.removed)
     np.testing.assert_allclose(both.apply(rows).sum(axis=1), 1, rtol=1e-12)
 
 
@@ -73,10 +71,28 @@ def test_labels_retired_by_the_method_in_two_stages():
     assert both.counts == (*first.counts, *second.counts)
 
 
+def test_labels_may_be_listed_as_what_they_stay():
+    first = fitted(LABELS, {LABELS[4]: None, LABELS[0]: LABELS[0]})
+    second = fitted(
+        first.classes, {label: label for label in first.classes[1:]} | {LABELS[0]: None}
+    )
+    assert not first.has_destinations
+    assert_joined(first, second)
+
+
 def test_rows_of_logits_go_through_both():
     first = OutputFilter.mask(LABELS, LABELS[:1], input="logits")
     both = first.then(OutputFilter.mask(first.classes, {LABELS[1]: LABELS[2]}))
     assert both.input == "logits"
+
+
+@pytest.mark.parametrize(
+    ("changes", "later"),
+    [({1: "2"}, {3: "x"}), ({1: None}, {3: "2"}), ({1: "2"}, {2: None})],
+)
+def test_a_new_label_that_is_written_like_another_stays_another(changes, later):
+    first = OutputFilter.mask([1, 2, 3], changes)
+    assert_joined(first, OutputFilter.mask(first.classes, later))
 
 
 def test_title_and_note_of_both_are_kept():

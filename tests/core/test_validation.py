@@ -50,8 +50,11 @@ BAD_ROWS = [
     ([0.5, 0.25, np.inf, 0.25], r"Row 7 .* label 'fox' is infinite"),
     ([np.inf, -np.inf, 0.5, 0.5], "Row 7 .* label 'cat' is infinite"),
     ([0.5, 0.5, 0.25, -0.25], r"Row 7 .* label 'owl' is -0.25;"),
-    ([0.25, 0.25, 0.25, 0.2], r"Row 7 .* sums to 0.95; give .*, or divide by the sum"),
-    ([0.4, 0.4, 0.2, 0.2], r"Row 7 .* it sums to 1.2;"),
+    (
+        [0.25, 0.25, 0.25, 0.2],
+        r"Row 7 .* sums to 0.95, 0.05 below 1 .*; give .*, or divide",
+    ),
+    ([0.4, 0.4, 0.2, 0.2], r"Row 7 .* it sums to 1.2, 0.2 above 1 and more"),
     ([0.0, 0.0, 0.0, 0.0], r"Row 7 .* it sums to 0;"),
     ([2.5, 0.1, 7.0, 0.3], r"Row 7 .* label 'fox' is 7; if these are logits, .*input='logits'"),
     ([2.5, 0.1, -7.0, 0.3], r"Row 7 .* label 'fox' is -7; if these are logits"),

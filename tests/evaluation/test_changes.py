@@ -219,6 +219,17 @@ def test_labels_before_and_after(summary, outputs, judged):
     assert summary["moved_mass"] == by_kind(mass, kinds)
 
 
+def test_unknown_over_the_threshold(summary, judged):
+    base, _, kinds = judged
+    mass = pm.removed_mass(base, CLASSES, RETIRED)
+    assert [at["above"] for at in summary["unknown"]] == [step / 100 for step in range(101)]
+    for at in summary["unknown"]:
+        above = [float(each > at["above"]) for each in mass]
+        assert at["caught"] == close(pm.mean([above[row] for row in kinds["removed"]]))
+        assert at["lost"] == close(pm.mean([above[row] for row in kinds["retained"]]))
+    assert summary["unknown"][50]["caught"] > summary["unknown"][50]["lost"] > 0
+
+
 def test_the_rows_that_change_most(summary, outputs, judged):
     base, labels, kinds = judged
     osr = outputs["OSR"]
@@ -291,6 +302,8 @@ def test_without_retired_labels_the_method_has_nothing_to_do():
     assert osr["accuracy"]["removed"] is None
     assert not isnan(osr["log_loss"])
     assert summary["destinations"] == []
+    assert summary["unknown"] == []
+    assert "nknown" not in "".join(map(str, show(summary).renderables))
 
 
 def test_rows_of_split_and_retired_labels_alone_are_refused():
@@ -329,3 +342,16 @@ def test_the_terminal_counts_many_changes():
     summary = summarise(try_labels(rows, labels, classes=range(24), remove={0: 1}))
     assert lead(summary).startswith("Merged: 0 into 1. Judged on ")
     assert lead(summary).endswith(" rows of retained labels (fitted on 200 other rows).")
+
+
+@pytest.mark.parametrize("change", [{0: "1"}, {0: "1", 2: None}])
+def test_a_new_label_that_is_written_like_another_is_judged_as_another(change):
+    rows, labels = drawn(0, 120, classes=[0, 1, 2])
+    fitted = fit_filter(rows, labels, classes=[0, 1, 2], remove=change)
+    trials = (
+        try_labels(rows, labels, classes=[0, 1, 2], remove=change),
+        try_filter(fitted, rows, labels),
+    )
+    for trial in trials:
+        assert {each.filter.classes for each in trial.candidates.values()} == {fitted.classes}
+        assert summarise(trial)["labels"]["retained"] == [*fitted.classes]

@@ -78,6 +78,27 @@ def test_the_summary_agrees_with_plain_arithmetic(summaries):
     assert sorted(trial.row_numbers) == sorted(judged)
 
 
+def test_unknown_catches_most_and_loses_few():
+    fitted = OutputFilter.mask(CIFAR10.classes, CIFAR10.removals["F2"].removed, input="logits")
+    summary = summarise(try_filter(fitted, CIFAR10.base, CIFAR10.labels))
+    at = summary["unknown"][50]
+    assert at["above"] == 0.5
+    assert at["caught"] == pytest.approx(0.942, abs=0.0006)
+    assert at["lost"] == pytest.approx(0.016, abs=0.0006)
+    text = str(show(summary).renderables[-1])
+    assert "catch 94.2% of the rows of retired labels and lose 1.6% of the others" in text
+    assert "see the attack AUC" in text
+
+
+def test_unknown_is_what_the_classifier_answers(summaries):
+    trial = CIFAR10.trial("F2")
+    candidate, gone = trial.candidates["OSR"], np.isin(trial.labels, ["airplane", "deer"])
+    mass = candidate.filter.removed_mass(candidate.rows[candidate.judged])
+    for at in summaries["F2"]["unknown"]:
+        assert at["caught"] == (mass[gone] > at["above"]).mean()
+        assert at["lost"] == (mass[~gone] > at["above"]).mean()
+
+
 def test_divergences_and_their_floor(summaries):
     removal, summary = CIFAR10.removals["F2"], summaries["F2"]
     trial = CIFAR10.trial("F2")
@@ -374,7 +395,10 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
         (["--remove", "dgo"], "nearest is 'dog'"),
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
         (["--remove", "dog", "--retrained", "base.parquet"], "a column 'dog', a retired label"),
-        (["--remove", "dog", "--retrained", "short.parquet"], "10: give the same"),
+        (
+            ["--remove", "dog", "--retrained", "short.parquet"],
+            "short.parquet has 10 rows and base.parquet 400: give the same",
+        ),
         (["--remove", "cat", "--retrained", "retrained.parquet"], "'cat', a retired label"),
         (["--remove", "fox", "--retrained", "without-fox.parquet"], "no column 'dog'"),
         (["--remove", "dog", "--label-column", "truth"], "truth"),

@@ -151,6 +151,40 @@ def test_the_sentence_and_the_plots_follow_the_summary(summary):
     assert "close to mask-and-renormalise" in text
 
 
+def test_unknown_is_drawn_over_the_threshold(summary):
+    page, curve = Page(render(summary)), summary["unknown"]
+    text, half = " ".join(page.text.split()), curve[50]
+    assert (
+        f"Above .5, that catches {percent(half['caught'])} of the inputs of retired labels and "
+        f"loses {percent(half['lost'])} of the inputs of retained labels."
+    ) in text
+    attack = score(summary["figures"][1]["attack_auc"])
+    assert (
+        f"gives inputs of retired labels away to whoever sees the answers. The attack AUC, {attack}"
+        in text
+    )
+    table = next(table for table in page.tables if table[0] == ["Threshold", "Caught", "Lost"])
+    assert table[1:] == [
+        [str(at["above"]), percent(at["caught"]), percent(at["lost"])]
+        for at in (curve[10], curve[25], curve[50], curve[75], curve[90])
+    ]
+    lines = [target for key, target in page.values if key == "points"]
+    for line, kind in zip(lines, ("caught", "lost"), strict=True):
+        for point, at in zip(line.split(), curve, strict=True):
+            x, y = map(float, point.split(","))
+            assert x == pytest.approx(100 * at["above"], abs=0.01)
+            assert 100 - y == pytest.approx(100 * at[kind], abs=0.01)
+
+
+def test_without_rows_of_retired_labels_unknown_only_loses(trials):
+    page = Page(render(trials["no removed rows"]))
+    text = " ".join(page.text.split())
+    assert "Above .5, that loses " in text
+    assert "catches" not in text.replace("A lower threshold catches", "")
+    assert ["Threshold", "Lost"] in [table[0] for table in page.tables]
+    assert len([key for key, _ in page.values if key == "points"]) == 1
+
+
 def test_lengths_on_the_plots_are_in_proportion(summary):
     bars = [bar for origin in plots.destinations(summary)["panels"] for bar in origin.bars]
     widest = max(bars, key=lambda bar: bar.value)

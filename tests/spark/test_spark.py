@@ -487,7 +487,7 @@ NO_ROW = "is not a probability vector:"
         ([0.5, np.nan, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
         ([0.5, None, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
         ([-0.5, 1.0, 0.5], f"{NO_ROW} the label 'cat' is -0.5;"),
-        ([0.5, 0.2, 0.2], f"{NO_ROW} it sums to 0.9;"),
+        ([0.5, 0.2, 0.2], f"{NO_ROW} it sums to 0.9, 0.1 below 1"),
         ([0.5, 0.5], "has 2 entries in column 'c' and there are 3 labels:"),
         (None, "has no list in column 'c' and there are 3 labels:"),
     ],
@@ -502,6 +502,48 @@ def test_a_bad_row_is_named(row, says):
     batches = iter([batch.slice(0, 2), batch.slice(2)])
     message = refusal(lambda: list(checked.of(batches)))
     assert message.startswith(f"Partition 0 (id='c'): Row 2 {says}")
+
+
+SUMS = [[0.5, 0.1, 0.1], [0.9, 0.8, 0.2], [0.2, 0.1, 0.1]]
+
+
+def checked_sums(rows, **options):
+    batch = pa.record_batch({"id": list("abc")[: len(rows)], "c": pa.array(rows)})
+    source = ListColumn("c", (*range(len(rows[0])),), fixed_size=False)
+    checked = CheckedRows(source, "probabilities", "id", **options)
+    return next(confidences for _, confidences in checked.of(iter([batch])))
+
+
+@needs_pyspark
+def test_the_other_rows_show_that_scores_are_independent():
+    message = refusal(lambda: checked_sums(SUMS))
+    assert message.startswith(f"Partition 0 (id='a'): Row 0 {NO_ROW} it sums to 0.7, and these")
+    assert "look like independent (sigmoid) scores" in message
+
+
+@needs_pyspark
+def test_rounded_rows_are_let_in_and_others_are_normalised():
+    rounded = [[0.34, *[0.0] * 59, *[0.03] * 20]]  # each 0 may have been 0.005
+    np.testing.assert_array_equal(checked_sums(rounded), rounded)
+    expected = np.divide(SUMS, [[sum(row)] for row in SUMS])
+    np.testing.assert_allclose(checked_sums(SUMS, normalize=True), expected, rtol=1e-15)
+
+
+def test_the_command_line_normalises_with_spark_too(spark, retired, tmp_path):
+    scores = {label: [2.0, 1.0 + i] for i, label in enumerate(retired.classes_in)}
+    pa.parquet.write_table(pa.table(scores), tmp_path / "scores.parquet")
+    retired.save(tmp_path / "f")
+    options = ("apply", tmp_path / "f", tmp_path / "scores.parquet", "--normalize", "--out")
+    for out, engine in (("a.parquet", "local"), ("b.parquet", "spark")):
+        code, _, error = unlabel(*options, tmp_path / out, "--engine", engine)
+        assert (code, error) == (0, "")
+    local, distributed = (
+        pa.parquet.read_table(tmp_path / out) for out in ("a.parquet", "b.parquet")
+    )
+    assert distributed.to_pydict() == local.to_pydict()
+    rows = np.column_stack([*scores.values()])
+    expected = retired.apply(rows / rows.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(np.column_stack([*local.to_pydict().values()]), expected)
 
 
 @needs_pyspark

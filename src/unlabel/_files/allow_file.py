@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
 from unlabel._files.atomic import require_file
-from unlabel._files.filter_file import no_constant
-from unlabel._files.plan_file import naming, read_text, unique
+from unlabel._files.plan_file import naming, read_json, read_text
 from unlabel._files.plan_table import DELIMITERS
 from unlabel._labels import SHORT, listing
 from unlabel.errors import UnlabelError
@@ -37,54 +35,57 @@ def read(path: str | os.PathLike[str]) -> dict[str, list[str]]:
 
 
 def _table(text: str, delimiter: str) -> dict[str, list[str]]:
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        return {name: [*labels] for name, labels in _by_name(rows).items()}
+        header = next(reader, None) or []
+        for name in (LIST, LABEL):
+            if header.count(name) != 1:
+                raise UnlabelError(
+                    f"Line 1 has {header.count(name) or 'no'} column{'s' * (name in header)} "
+                    f"{name!r} among {listing(header)}: write {LIST} and {LABEL} above two columns."
+                )
+        at, label_at = header.index(LIST), header.index(LABEL)
+        lists: dict[str, list[str]] = {}
+        is_plain = True
+        for row in reader:
+            if len(row) == len(header):
+                lists.setdefault(row[at], []).append(row[label_at])
+            else:
+                is_plain = False
     except csv.Error as error:
-        raise UnlabelError(f"Line {rows.line_num} cannot be read: {error}.") from error
-
-
-def _by_name(rows: Any) -> dict[str, dict[str, None]]:
-    header = next(rows, None) or []
-    for name in (LIST, LABEL):
-        if header.count(name) != 1:
-            raise UnlabelError(
-                f"Line 1 has {header.count(name) or 'no'} column{'s' * (name in header)} {name!r} "
-                f"among {listing(header)}: write {LIST} and {LABEL} above two columns."
-            )
-    at, label_at, cells = header.index(LIST), header.index(LABEL), len(header)
-    lists: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if not row:
-            continue
-        if len(row) != cells:
-            raise UnlabelError(
-                f"Line {rows.line_num} does not have as many cells as the header ({len(row)}, not "
-                f"{cells}): correct it, with quotes around labels that hold separators."
-            )
-        name, label = row[at], row[label_at]
-        if not name or not label:
-            missing = "label" if name else "list"
-            raise UnlabelError(f"Line {rows.line_num} has no {missing}: write one, or drop it.")
-        labels = lists.setdefault(name, {})
-        if label in labels:
-            raise UnlabelError(
-                f"Line {rows.line_num} repeats {SHORT.repr(label)} in the list "
-                f"{SHORT.repr(name)}: give it once."
-            )
-        labels[label] = None
+        raise UnlabelError(f"Line {reader.line_num} cannot be read: {error}.") from error
+    distinct = [{*labels} for labels in lists.values()]
+    has_duplicates = [*map(len, distinct)] != [*map(len, lists.values())]
+    if not is_plain or has_duplicates or "" in lists or any("" in each for each in distinct):
+        _check_lines(text, delimiter, len(header), at, label_at)
     return lists
 
 
+def _check_lines(text: str, delimiter: str, cells: int, at: int, label_at: int) -> None:
+    """Find the first line that is wrong, if any is: empty lines are not."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    seen: set[tuple[str, str]] = set()
+    next(reader)
+    for row in filter(None, reader):
+        line = f"Line {reader.line_num}"
+        if len(row) != cells:
+            raise UnlabelError(
+                f"{line} does not have as many cells as the header ({len(row)}, not {cells}): "
+                "correct it, with quotes around labels that hold separators."
+            )
+        pair = name, label = row[at], row[label_at]
+        if not name or not label:
+            missing = "label" if name else "list"
+            raise UnlabelError(f"{line} has no {missing}: write one, or drop the line.")
+        if pair in seen:
+            raise UnlabelError(
+                f"{line} repeats {SHORT.repr(label)} in the list {SHORT.repr(name)}: give it once."
+            )
+        seen.add(pair)
+
+
 def _json(text: str) -> dict[str, list[str]]:
-    try:
-        content = json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
-    except UnlabelError:
-        raise
-    except RecursionError as error:
-        raise UnlabelError("It is nested too deeply: write an object of lists.") from error
-    except ValueError as error:
-        raise UnlabelError(f"It is not JSON: {error}.") from error
+    content = read_json(text, "write an object of lists")
     if not isinstance(content, dict):
         raise UnlabelError("It is not an object: write the labels of each list under its name.")
     return {name: [*_labels(name, labels)] for name, labels in content.items()}

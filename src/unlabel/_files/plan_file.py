@@ -100,14 +100,7 @@ def _toml(text: str) -> tuple[dict[str, Any], bool]:
 
 
 def _json(text: str) -> tuple[dict[str, Any], bool]:
-    try:
-        content = json.loads(text, object_pairs_hook=unique, parse_constant=no_constant)
-    except UnlabelError:
-        raise
-    except RecursionError as error:
-        raise UnlabelError("It is nested too deeply: give each label one destination.") from error
-    except ValueError as error:
-        raise UnlabelError(f"It is not JSON: {error}.") from error
+    content = read_json(text, "give each label one destination")
     if not isinstance(content, dict):
         raise UnlabelError("It is not an object: write the labels and their destinations as one.")
     if isinstance(content.get("changes"), dict):
@@ -120,7 +113,19 @@ def _json(text: str) -> tuple[dict[str, Any], bool]:
     return {"changes": content}, False
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def read_json(text: str, advice: str) -> Any:
+    """Read JSON without repeated keys; `advice` is for content that is nested too deeply."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=no_constant)
+    except UnlabelError:
+        raise
+    except RecursionError as error:
+        raise UnlabelError(f"It is nested too deeply: {advice}.") from error
+    except ValueError as error:
+        raise UnlabelError(f"It is not JSON: {error}.") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make an object of JSON's pairs, and refuse a key that appears twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:

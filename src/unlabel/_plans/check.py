@@ -177,7 +177,7 @@ def _labels(labels: Sequence[Label]) -> str:
 def _each(pairs: Sequence[tuple[Any, Any]], words: Callable[[str, str], str]) -> str:
     shown = "; ".join(words(SHORT.repr(a), SHORT.repr(b)) for a, b in pairs[:MOST_SHOWN])
     more = len(pairs) - MOST_SHOWN
-    return shown if more <= 0 else f"{shown} and {more} more"
+    return shown if more <= 0 else f"{shown} and {more:,} more"
 
 
 def _with_nearest(label: str, near: str) -> str:

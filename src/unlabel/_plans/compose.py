@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlabel._labels import known_columns, label_key, nearest
+from unlabel._labels import as_classes, known_columns, label_key, nearest
 from unlabel._plans.outcome import changes_by_column, outcome, shares_of
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
@@ -21,14 +21,16 @@ Shares = list[tuple[Label, float]]
 
 
 def composed(
-    first: LabelPlan, second: LabelPlan, classes: tuple[Label, ...]
+    first: LabelPlan, second: LabelPlan, labels: Iterable[Any] | None, *, by_text: bool
 ) -> list[tuple[Label, Any]]:
     """Give the changes that two plans make together: retired labels first, in their order."""
+    classes = as_classes([*first] if labels is None else labels)
     with _in_plan("first"):
-        first = first.matched(classes)
+        first = first.matched(classes, by_text=by_text)
         between = outcome(first, classes).classes
-    second = second.matched(between)
-    _refuse_other_labels(second, between)
+    second = second.matched(between, by_text=by_text)
+    hint = "; or give all labels of the model (labels=[...], --classes)" if labels is None else ""
+    _refuse_other_labels(second, between, hint)
     with _in_plan("second"):
         outcome(second, between)
     earlier, later = changes_by_column(first, classes), changes_by_column(second, between)
@@ -73,13 +75,13 @@ def _destination(shares: Shares, later: dict[str, Any]) -> Label | Shares:
     return [(to, math.fsum(weights[key])) for key, to in names.items()]
 
 
-def _refuse_other_labels(second: LabelPlan, between: Sequence[Label]) -> None:
+def _refuse_other_labels(second: LabelPlan, between: Sequence[Label], hint: str) -> None:
     columns = known_columns(second, between)
     if (columns < 0).any():
         label = [*second][int(np.argmin(columns))]
         raise UnlabelError(
             f"The second plan changes {label!r}, which the first plan does not leave: the nearest "
-            f"is {nearest(label, between)!r}."
+            f"is {nearest(label, between)!r}{hint}."
         )
 
 

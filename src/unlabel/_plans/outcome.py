@@ -102,6 +102,10 @@ def problems(
     yield from sent_to_retired(plan.parts, retired)
     if len(retired) == len(classes):
         yield f"All {len(classes)} labels would be retired: at least one must remain."
+    if not any(isinstance(label, bool) for label in classes):
+        for label, parts in plan.parts:
+            for to in (to for to, _ in parts if isinstance(to, bool)):
+                yield f"The plan sends {label!r} to {to!r}: to retire it, give None."
     for column, parts in changes.items():
         if any(weight is None for _, weight in parts):
             yield (

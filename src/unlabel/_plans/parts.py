@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from unlabel._labels import as_labels
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
@@ -26,8 +28,9 @@ def as_parts(label: Label, destination: Any) -> Parts:
     if not destination:
         raise UnlabelError(f"The plan names nothing as {where}: to retire it, give None.")
     given = [*(destination.items() if isinstance(destination, Mapping) else destination)]
-    pairs = [each if isinstance(each, tuple) else (each, None) for each in given]
-    labels, weights = as_labels([to for to, _ in pairs], where), [weight for _, weight in pairs]
+    pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given]
+    labels = as_labels([to for to, _ in pairs], where)
+    weights: list[Any] = [w.item() if isinstance(w, np.generic) else w for _, w in pairs]
     if all(weight is None for weight in weights):
         return tuple((to, None if len(labels) > 1 else 1.0) for to in labels)
     for to, weight in zip(labels, weights, strict=True):
@@ -41,4 +44,6 @@ def as_parts(label: Label, destination: Any) -> Parts:
         raise UnlabelError(
             f"The weights of {label!r} sum to {math.fsum(weights):.6g}: make them sum to 1."
         )
+    if len(labels) == 1:  # files hold such a label without its weight
+        return ((labels[0], 1.0),)
     return tuple(zip(labels, map(float, weights), strict=True))

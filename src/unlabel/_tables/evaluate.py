@@ -31,6 +31,7 @@ def evaluate_tables(
     base: PathLike,
     *,
     remove: Sequence[str] | None,
+    keep: Sequence[str] | None,
     from_column: str | None,
     to_column: str | None,
     fitted: OutputFilter | None,
@@ -40,14 +41,16 @@ def evaluate_tables(
     classes: Sequence[str] | None,
     list_column: str | None,
     strict: bool,
+    normalize: bool,
     progress: Progress,
 ) -> Summary:
     """Evaluate a change of labels, or a filter, on a table with true labels.
 
-    Rows that cannot be judged are set aside; if `strict`, they are refused.
+    Rows that cannot be judged are set aside; if `strict`, they are refused. Rows are divided by
+    their sums first if `normalize` says so.
     """
-    if (remove is None) == (fitted is None):
-        raise UnlabelError("Give either labels to remove or a filter: --remove or --filter.")
+    if [remove, keep, fitted].count(None) != 2:
+        raise UnlabelError("Give one of --remove, --keep and --filter: labels, or a filter.")
     names: Sequence[Label] | None = classes
     kind = input or "probabilities"
     if fitted is not None:
@@ -65,18 +68,21 @@ def evaluate_tables(
     table = open_table(base)
     columns = confidence_columns(table, names, list_column, label_column)
     aside = SetAside(columns.classes)
-    rows, labels = read_confidences(
+    rows, labels, row_numbers = read_confidences(
         table,
         columns,
         input=kind,
         label_column=label_column,
         aside=None if strict else aside,
+        normalize=normalize,
         progress=task(0),
     )
-    row_numbers = np.delete(np.arange(len(rows) + aside.rows), aside.row_numbers)
+    row_count = len(rows) + aside.rows
     change = fitted
     if change is None:
-        plan = plan_of_texts(columns.classes, remove, from_column=from_column, to_column=to_column)
+        plan = plan_of_texts(
+            columns.classes, remove, keep, from_column=from_column, to_column=to_column
+        )
         change = OutputFilter.mask(columns.classes, plan)
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
@@ -86,18 +92,24 @@ def evaluate_tables(
         truth = label_column if label_column in table.schema.names else None
         old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
         own_aside = SetAside([*old_and_new.values()])
-        rows, own_labels = read_confidences(
+        rows, own_labels, own_numbers = read_confidences(
             table,
             confidence_columns(table, change.classes, list_column, truth),
             input=kind,
             label_column=truth,
             label_classes=own_aside.classes,
             aside=None if strict else own_aside,
+            normalize=normalize,
             progress=progress,
         )
+        if len(rows) + own_aside.rows != row_count:
+            raise UnlabelError(
+                f"{path} has {len(rows) + own_aside.rows} rows and {base} {row_count}: give the "
+                "same rows in the same order."
+            )
         if own_labels is None or labels is None:
-            return np.delete(rows, aside.row_numbers, axis=0) if aside.rows else rows
-        for row in sorted({*aside.row_numbers} ^ {*own_aside.row_numbers}):
+            return rows[row_numbers] if aside.rows else rows
+        for row in np.setxor1d(row_numbers, own_numbers):
             raise UnlabelError(
                 f"{path}: row {row} has a true label in only one of this table and the base "
                 "model's: give the same rows in the same order."

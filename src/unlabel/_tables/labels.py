@@ -103,10 +103,8 @@ def true_labels(
         if label is None:
             raise UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
         raise no_such_label(label, classes, f", and row {row} has it as its true label")
-    found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)[indices]
-    if aside is not None:
-        aside.row_numbers += (first_row + np.flatnonzero(found < 0)).tolist()
-    return np.asarray(found)
+    found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)
+    return np.asarray(found[indices])
 
 
 def label_cells(column: pa.Array, name: str) -> pa.Array:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from unlabel._labels import no_such_label
-from unlabel._typing import Label
+from unlabel._labels import listing, no_such_label
+from unlabel._typing import InputKind, Label, Method
 from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
 from unlabel.plan import LabelPlan, plan_for
 
 
@@ -32,6 +34,37 @@ def plan_of_texts(
     else:
         plan = LabelPlan.of_pairs(change for text in remove for change in texts.changes(text))
     return plan_for(classes, plan, keep)
+
+
+def filter_of_texts(
+    classes: Sequence[Label] | None,
+    remove: Sequence[str] | None,
+    keep: Sequence[str] | None,
+    *,
+    method: Method,
+    input: InputKind,
+    calibrate: bool,
+    from_column: str | None,
+    to_column: str | None,
+    title: str | None,
+    note: str | None,
+) -> OutputFilter:
+    """Make a filter that needs no reference rows, from the labels of a model."""
+    if classes is None:
+        raise UnlabelError(
+            "Neither a table nor --classes names the labels: give a table of reference rows, or "
+            "the model's labels with --classes and --method mask, which needs no rows."
+        )
+    if calibrate:
+        raise UnlabelError("--calibrate needs reference rows: give a table, or leave it out.")
+    plan = plan_of_texts(classes, remove, keep, from_column=from_column, to_column=to_column)
+    mask = OutputFilter.mask(classes, plan.named(title, note), input=input)
+    if method != "mask" and mask.removed:
+        raise UnlabelError(
+            f"Retiring {listing(mask.removed)} needs reference rows: give a table of them, or "
+            "--method mask, which needs none."
+        )
+    return replace(mask, method=method)
 
 
 def _file_of(remove: Sequence[str], texts: _Texts) -> str | None:

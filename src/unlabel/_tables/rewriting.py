@@ -29,6 +29,7 @@ class ApplyOptions:
     removed_mass: bool = False
     only_changed: bool = False
     list_column: str | None = None
+    normalize: bool = False  # divide each row by its sum first
     overwrite: bool = False
 
 

@@ -26,7 +26,7 @@ from unlabel._tables.layout import (
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, target_columns
 from unlabel._tables.writing import write_table
-from unlabel._typing import Floats, InputKind, Label, Method, Progress
+from unlabel._typing import Columns, Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
@@ -52,10 +52,12 @@ def fit_table(
     title: str | None = None,
     note: str | None = None,
     strict: bool = False,
+    normalize: bool = False,
 ) -> tuple[OutputFilter, list[str]]:
     """Fit a filter on a table of reference rows, and give sentences about what it assumed.
 
-    Rows that cannot be used are set aside; if `strict`, they are refused.
+    Rows that cannot be used are set aside; if `strict`, they are refused. Rows are divided by
+    their sums first if `normalize` says so.
     """
     table = open_table(path)
     may_need_truth, has_truth = calibrate or method != "mask", label_column in table.schema.names
@@ -70,7 +72,7 @@ def fit_table(
     if needs_truth and not has_truth:
         raise no_label_column(table, label_column, classes, list_column)
     aside = SetAside(columns.classes)
-    rows, labels = read_confidences(
+    rows, labels, _ = read_confidences(
         table,
         columns,
         input=input,
@@ -78,6 +80,7 @@ def fit_table(
         only=None if calibrate or not needs_truth else removed,
         aside=None if strict else aside,
         progress=progress,
+        normalize=normalize,
     )
     fitted = fit_filter(
         rows,
@@ -123,8 +126,9 @@ def read_confidences(
     only: Sequence[Label] | None = None,
     label_classes: Sequence[Label] | None = None,
     aside: SetAside | None = None,
-) -> tuple[Floats, npt.NDArray[Any] | None]:
-    """Read a table's confidences, and its true labels if there is a column of them.
+    normalize: bool = False,
+) -> tuple[Floats, npt.NDArray[Any] | None, Columns]:
+    """Read a table's confidences, its true labels if there is a column of them, and row numbers.
 
     With `only`, rows of other true labels are left out. True labels are among
     `label_classes`, by default the labels of the confidences; rows of other labels and of none
@@ -132,12 +136,13 @@ def read_confidences(
     """
     truth_classes = columns.classes if label_classes is None else label_classes
     wanted = None if only is None else known_columns(only, columns.classes).tolist()
-    rows, truth = [], []
+    rows, truth, numbers = [], [], []
     seen: set[int] = set()
     row_count = 0
     for batch, first_row in numbered_batches(table, progress):
         with errors_naming(table.path, advice=columns.guess):
-            confidences = read_rows(batch, columns, input, first_row)
+            confidences = read_rows(batch, columns, input, first_row, normalize=normalize)
+            used = np.ones(len(confidences), dtype=np.bool_)
             row_count += len(confidences)
             if label_column is not None:
                 labels = true_labels(batch, label_column, truth_classes, first_row, aside)
@@ -147,6 +152,7 @@ def read_confidences(
                     confidences, labels = confidences[used], labels[used]
                 truth.append(labels)
         rows.append(confidences)
+        numbers.append(first_row + np.flatnonzero(used))
     if not rows:
         raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
     if aside is not None:
@@ -159,7 +165,8 @@ def read_confidences(
         with errors_naming(table.path, advice=columns.guess):
             refuse_probabilities(every_row)
     names = label_array(truth_classes)
-    return every_row, names[np.concatenate(truth)] if truth else None
+    labels_of_rows = names[np.concatenate(truth)] if truth else None
+    return every_row, labels_of_rows, np.concatenate(numbers)
 
 
 def _refuse_doubtful_logits(table: Table, columns: TableColumns, seen: set[int]) -> None:
@@ -205,7 +212,9 @@ def apply_table(
     def rewritten() -> Iterator[tuple[pa.RecordBatch, int, int]]:
         for batch, first_row in numbered_batches(table, progress):
             with errors_naming(table.path):
-                rows = read_rows(batch, source, fitted.input, first_row)
+                rows = read_rows(
+                    batch, source, fitted.input, first_row, normalize=options.normalize
+                )
                 if fitted.input == "logits" and first_row == 0:
                     refuse_probabilities(rows)
             yield *rewriting.of(batch, rows), len(rows)
@@ -240,7 +249,13 @@ def numbered_batches(table: Table, progress: Progress) -> Iterator[tuple[pa.Reco
 
 
 def read_rows(
-    batch: pa.RecordBatch, columns: TableColumns, input: InputKind, first_row: int
+    batch: pa.RecordBatch,
+    columns: TableColumns,
+    input: InputKind,
+    first_row: int,
+    *,
+    normalize: bool = False,
 ) -> Floats:
-    """Read and validate the confidences of a batch."""
-    return as_confidences(columns.read(batch, first_row), input, columns.classes, first_row)
+    """Read and validate the confidences of a batch, divided by their sums if asked to."""
+    rows = columns.read(batch, first_row)
+    return as_confidences(rows, input, columns.classes, first_row, normalize=normalize)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,18 +16,19 @@ from rich.markup import escape
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
 from unlabel._printing import printable
+from unlabel._tables.plans import filter_of_texts
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table
 from unlabel._typing import InputKind, Method, Progress
 from unlabel.bench.commands import app as bench
 from unlabel.cli.changes import count_changes
 from unlabel.cli.inspect import as_json, describe
-from unlabel.cli.options import Classes, Force, class_names
+from unlabel.cli.options import Classes, Force, FromColumn, ToColumn, class_names
 from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
 
 app = typer.Typer(
-    help="Remove labels from trained classifiers without retraining them.",
+    help="Change the labels of trained classifiers without retraining them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,11 +47,9 @@ Remove = Annotated[
         "@FILE is a plan.",
     ),
 ]
-FromColumn = Annotated[
-    str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
-]
-ToColumn = Annotated[
-    str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="A label to retain; repeat it for more. All others are retired."),
 ]
 Input = Annotated[
     InputKind | None,
@@ -69,18 +69,39 @@ Strict = Annotated[
         "place of setting them aside.",
     ),
 ]
+Normalize = Annotated[
+    bool, typer.Option("--normalize", help="Divide each row of confidences by its sum first.")
+]
 LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"unlabel {version('unlabel')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
 def fit(
-    reference: Annotated[Path, typer.Argument(help="Table of confidences with true labels.")],
     out: Annotated[Path, typer.Option(help="The filter to write, a .safetensors file.")],
-    remove: Remove = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(help="A label to retain; repeat it for more. All others are retired."),
+    reference: Annotated[
+        Path | None,
+        typer.Argument(help="Table of confidences with true labels; mask needs --classes alone."),
     ] = None,
+    remove: Remove = None,
+    keep: Keep = None,
     method: Annotated[
         Method, typer.Option(help="mask needs no true labels; literal is for audit only.")
     ] = "osr",
@@ -100,6 +121,7 @@ def fit(
     title: Annotated[str | None, typer.Option(help="A title for the change.")] = None,
     note: Annotated[str | None, typer.Option(help="What others should know of it.")] = None,
     strict: Strict = False,
+    normalize: Normalize = False,
     force: Force = False,
 ) -> None:
     """Fit a filter on a table of reference rows (.parquet, .csv, .npz).
@@ -108,26 +130,42 @@ def fit(
     with each row's true label.
     """
     refuse_existing(out, overwrite=force)
-    with progress_bar(f"Reading {reference.name}") as progress:
-        fitted, remarks = fit_table(
-            reference,
-            remove=remove,
-            keep=keep,
+    if reference is None:
+        remarks: list[str] = []
+        fitted = filter_of_texts(
+            class_names(classes),
+            remove,
+            keep,
             method=method,
             input=input or "probabilities",
             calibrate=calibrate,
-            classes=class_names(classes),
-            list_column=list_column,
-            label_column=label_column,
-            progress=progress,
             from_column=from_column,
             to_column=to_column,
             title=title,
             note=note,
-            strict=strict,
         )
+    else:
+        with progress_bar(f"Reading {reference.name}") as progress:
+            fitted, remarks = fit_table(
+                reference,
+                remove=remove,
+                keep=keep,
+                method=method,
+                input=input or "probabilities",
+                calibrate=calibrate,
+                classes=class_names(classes),
+                list_column=list_column,
+                label_column=label_column,
+                progress=progress,
+                from_column=from_column,
+                to_column=to_column,
+                title=title,
+                note=note,
+                strict=strict,
+                normalize=normalize,
+            )
     fitted.save(out, overwrite=force)
-    rows = f" ({sum(fitted.counts)} reference rows)" if fitted.removed else ""
+    rows = f" ({sum(fitted.counts)} reference rows)" if reference and fitted.removed else ""
     _print_line(f"{out}: {count_changes(fitted)}{rows}.")
     for remark in remarks:
         _print_line(remark)
@@ -150,6 +188,7 @@ def apply(
     ] = False,
     input: Input = None,
     list_column: ListColumn = None,
+    normalize: Normalize = False,
     engine: Annotated[
         Literal["local", "spark"],
         typer.Option(help="spark needs its extra and writes a folder of .parquet or .csv files."),
@@ -162,7 +201,9 @@ def apply(
     columns without confidences stay as they are.
     """
     fitted = OutputFilter.load(filter).taking(input)
-    options = ApplyOptions(top_label, removed_mass, only_changed, list_column, overwrite=force)
+    options = ApplyOptions(
+        top_label, removed_mass, only_changed, list_column, normalize=normalize, overwrite=force
+    )
     if engine == "spark":
         from unlabel.spark.files import apply_with_spark
 
@@ -221,6 +262,7 @@ def evaluate(
         Path, typer.Argument(help="Table of the model's confidences, with true labels.")
     ],
     remove: Remove = None,
+    keep: Keep = None,
     from_column: FromColumn = None,
     to_column: ToColumn = None,
     filter: Annotated[
@@ -235,12 +277,13 @@ def evaluate(
     classes: Classes = None,
     list_column: ListColumn = None,
     strict: Strict = False,
+    normalize: Normalize = False,
     json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
     force: Force = False,
 ) -> None:
     """Show the effect of changing labels, beside mask and retrained models.
 
-    With --remove, a filter is fitted on half of the rows. Filters are judged on rows that
+    With --remove or --keep, a filter is fitted on half of the rows. Filters are judged on rows that
     they were not fitted on.
     """
     # Slow to import, and needed by no other command.
@@ -254,6 +297,7 @@ def evaluate(
         summary = evaluate_tables(
             base,
             remove=remove,
+            keep=keep,
             from_column=from_column,
             to_column=to_column,
             fitted=None if filter is None else OutputFilter.load(filter),
@@ -263,6 +307,7 @@ def evaluate(
             classes=class_names(classes),
             list_column=list_column,
             strict=strict,
+            normalize=normalize,
             progress=progress,
         )
     if json is not None:

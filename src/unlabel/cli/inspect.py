@@ -39,7 +39,9 @@ def describe(fitted: OutputFilter, protocol: int, *, all_labels: bool = False) -
         ("protocol", str(protocol)),
     ):
         if value:
-            facts.add_row(Text(name, style="bold"), Text(printable(value)))
+            # A note may have lines. Indented, they cannot pass for other facts.
+            lines = value.splitlines() if name == "note" else [value]
+            facts.add_row(Text(name, style="bold"), Text("\n".join(map(printable, lines))))
     shown: list[RenderableType] = [facts]
     if destinations := [*_destinations(fitted, all_labels)]:
         shown += [Text(), _destination_table(destinations, most)]

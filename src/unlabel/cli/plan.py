@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from unlabel._files.atomic import refuse_existing
+from unlabel._files.plan_table import DELIMITERS
 from unlabel._printing import printable
-from unlabel.cli.options import Classes, Force, class_names
+from unlabel.cli.options import Classes, Force, FromColumn, ToColumn, class_names
 from unlabel.plan import LabelPlan, diff
 from unlabel.plan import compose as compose_plans
 
@@ -23,12 +24,8 @@ PlanFile = Annotated[Path, typer.Argument(help="A plan: .toml, .json, .csv, .tsv
 def check(
     plan: PlanFile,
     classes: Classes = None,
-    from_column: Annotated[
-        str | None, typer.Option("--from", help="The table's column of old labels.")
-    ] = None,
-    to_column: Annotated[
-        str | None, typer.Option("--to", help="The table's column of new labels.")
-    ] = None,
+    from_column: FromColumn = None,
+    to_column: ToColumn = None,
     json: Annotated[bool, typer.Option("--json", help="Print all labels, as JSON.")] = False,
 ) -> None:
     """Show what a plan does to the labels of a model, and what is doubtful about it.
@@ -56,6 +53,8 @@ def compose(
     second: Annotated[Path, typer.Argument(help="A plan for the labels that the first leaves.")],
     out: Annotated[Path, typer.Option(help="The plan to write, a .toml file.")],
     classes: Classes = None,
+    from_column: FromColumn = None,
+    to_column: ToColumn = None,
     force: Force = False,
 ) -> None:
     """Make one plan of two, the second of which follows the first.
@@ -63,13 +62,31 @@ def compose(
     Without --classes, the result is for a model with exactly the labels that the first plan lists.
     """
     refuse_existing(out, overwrite=force)
-    composed = compose_plans(LabelPlan.read(first), LabelPlan.read(second), class_names(classes))
+    plans = _read_both(first, second, from_column, to_column)
+    composed = compose_plans(*plans, class_names(classes))
     composed.write(out, overwrite=force)
     left = len(composed.outcome(class_names(classes) or [*composed]).classes)
     typer.echo(printable(f"{out}: {len(composed):,} changes, {left:,} labels left."))
 
 
 @app.command(name="diff")
-def compare(first: PlanFile, second: PlanFile) -> None:
+def compare(
+    first: PlanFile,
+    second: PlanFile,
+    from_column: FromColumn = None,
+    to_column: ToColumn = None,
+) -> None:
     """Show the labels whose destinations differ between two plans."""
-    typer.echo(str(diff(LabelPlan.read(first), LabelPlan.read(second))))
+    typer.echo(str(diff(*_read_both(first, second, from_column, to_column))))
+
+
+def _read_both(
+    first: Path, second: Path, from_column: str | None, to_column: str | None
+) -> tuple[LabelPlan, LabelPlan]:
+    """Read two plans; named columns are those of both, or of the only one that is a table."""
+    columns = {"from_column": from_column, "to_column": to_column}
+    one, other = (
+        LabelPlan.read(path, **columns if path.suffix.lower() in DELIMITERS else {})
+        for path in (first, second)
+    )
+    return one, other

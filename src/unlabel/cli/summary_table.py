@@ -14,6 +14,8 @@ from unlabel._printing import printable
 from unlabel.evaluation.summary import Summary
 from unlabel.report.changes import ChangedLabels, describe
 from unlabel.report.comparison import METRICS, best_outputs, competing_values, value_at
+from unlabel.report.formatting import percent
+from unlabel.report.sentences import unknown_at_half
 
 # The metrics that are shown, by their paths in a summary, with their headings.
 COLUMNS = {
@@ -85,6 +87,13 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
         yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
     if summary["seed_floor"]:
         yield "'retrained again' differs in its seed alone: its KL is the floor."
+    at = unknown_at_half(summary)
+    if at and at["caught"] is not None:
+        yield (
+            f"Unknown above a removed mass of .5 would catch {percent(at['caught'])} of the rows "
+            f"of retired labels and lose {percent(at['lost'])} of the others. It gives the former "
+            "away; see the attack AUC."
+        )
 
 
 def _short(value: float | None) -> str:

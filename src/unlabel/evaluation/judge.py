@@ -11,6 +11,7 @@ import numpy.typing as npt
 from unlabel import metrics
 from unlabel._typing import Columns, Float64s, Floats, Label
 from unlabel.errors import UnlabelError
+from unlabel.evaluation.summary_layout import UNKNOWN_ABOVE
 from unlabel.evaluation.trial import RETRAINED, Trial
 from unlabel.metrics._rows import (
     by_row,
@@ -148,9 +149,10 @@ class Judge:
         group = np.where(self.kinds["retained"], truth, -1)
         after = group_means(output.argmax(axis=1) == self.to, group, len(classes))
         mixtures = metrics.destination_matrix(*self.after.of(output), self.after.over["removed"])
-        mass = metrics.removed_mass(self.base, range(len(classes)), removed)
+        mass = self.trial.candidates[self.trial.shown].removed_mass()
         return {
             "moved_mass": self.by_kind(mass),
+            "unknown": self._unknown(mass) if removed else [],
             "changed_rows": {kind: rows.sum() for kind, rows in kinds.items()},
             "by_label": [
                 {
@@ -168,6 +170,17 @@ class Judge:
             ],
             "most_changed": {k: self._most_changed(output, rows) for k, rows in kinds.items()},
         }
+
+    def _unknown(self, mass: Float64s) -> list[Values]:
+        """Compute the share of each kind of rows that are answered with unknown."""
+        shares = (
+            metrics.unknown_share(mass[self.kinds[kind]], UNKNOWN_ABOVE)
+            for kind in ("removed", "retained")
+        )
+        return [
+            {"above": above, "caught": caught, "lost": lost}
+            for above, caught, lost in zip(UNKNOWN_ABOVE, *shares, strict=True)
+        ]
 
     def _destination(self, column: int) -> Label | None:
         """Give the label that a label of the model becomes, None if it is retired or split."""

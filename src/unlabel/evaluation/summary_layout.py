@@ -21,6 +21,7 @@ MOST_ROWS = 1 << 53
 SHORT = Repr()
 SHORT.maxlevel = 1
 ROUNDING = 1e-6  # by which shares may miss 0 and 1
+UNKNOWN_ABOVE = [step / 100 for step in range(101)]  # the thresholds that are tried for unknown
 
 
 class Value(NamedTuple):
@@ -107,6 +108,7 @@ LAYOUT = {
     "reliability": {OUTPUT: [{"confidence": SHARE, "accuracy": SHARE, "rows": ROWS}]},
     "notes": [TEXT],
     "moved_mass": _kinds(Maybe(SHARE)),
+    "unknown": [{"above": SHARE, "caught": Maybe(SHARE), "lost": SHARE}],
     "changed_rows": _kinds(COUNT),
     "by_label": [
         {
@@ -175,6 +177,9 @@ def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     removed, retained = summary["labels"]["removed"], summary["labels"]["retained"]
     as_labels([*removed, *retained], "labels")
     yield bool(retained), "summary.labels retains no label"
+    thresholds = [entry["above"] for entry in summary["unknown"]]
+    fits = thresholds == (UNKNOWN_ABOVE if removed else [])
+    yield fits, "summary.unknown is of other thresholds"
     yield from _agreements_of_changes(summary)
     origins = [repr(entry["label"]) for entry in summary["destinations"]]
     yield origins == [*map(repr, removed)], "summary.destinations is of other labels"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import as_classes, columns_of, label_key
-from unlabel._typing import Columns, Floats, InputKind, Label, Method
+from unlabel._typing import Columns, Float64s, Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import calibrated, fit_filter
@@ -32,6 +32,11 @@ class Candidate:
     def output(self) -> Floats:
         """Filter the judged rows: probabilities of the result's labels."""
         return self.filter.apply_checked(self.rows, at=self.judged)
+
+    def removed_mass(self) -> Float64s:
+        """Compute the removed mass of the judged rows, as for an answer of unknown."""
+        filtered = self.filter.filter_checked(self.rows, at=self.judged, with_mass=True)
+        return np.asarray(filtered.removed_mass)
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ def try_labels(
         except UnlabelError as error:
             uncalibrated.setdefault(str(error), []).append(name)
 
-    for as_is in (osr, OutputFilter.mask(names, osr.plan, input=input)):
+    for as_is in (osr, osr.as_mask()):
         add(NAMES[as_is.method], rows, as_is, known)
     for name, model in _retrained(retrained, osr.classes, input, len(rows)):
         add(name, model, unchanged(osr.classes, input), new)
@@ -139,8 +144,7 @@ def try_filter(
     if fitted.temperature != 1:
         shown += CALIBRATED
         candidates[shown] = Candidate(rows, fitted)
-    mask = OutputFilter.mask(classes, fitted.plan, input=input)
-    candidates[NAMES["mask"]] = Candidate(rows, mask)
+    candidates[NAMES["mask"]] = Candidate(rows, fitted.as_mask())
     for name, model in _retrained(retrained, fitted.classes, input, len(rows)):
         candidates[name] = Candidate(model, unchanged(fitted.classes, input))
     return Trial(

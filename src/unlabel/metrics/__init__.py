@@ -42,6 +42,31 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
+from unlabel.metrics._scoring import retained_scorer
+from unlabel.metrics._unknown import unknown_share, unknown_threshold
+
+__all__ = [
+    "Coverage",
+    "ReliabilityBins",
+    "attack_auc",
+    "coverage",
+    "destination_matrix",
+    "expected_calibration_error",
+    "jensen_shannon",
+    "kl_divergence",
+    "label_accuracy",
+    "log_loss",
+    "mean_accuracy",
+    "on_all",
+    "on_retained",
+    "ratio_to_seed_floor",
+    "reliability_bins",
+    "removed_mass",
+    "retained_scorer",
+    "top_label_changed",
+    "unknown_share",
+    "unknown_threshold",
+]
 
 # The least that a probability counts as inside a logarithm. Softmax outputs in float32 hardly go
 # lower; an entry that was rounded to 0, as in float16, costs up to -log(EPSILON) = 28.

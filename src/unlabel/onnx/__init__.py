@@ -158,7 +158,8 @@ def _graft(model: ModelProto, fitted: OutputFilter, output: str | None, what: st
         )
     if any(entry.key == KEY for entry in model.metadata_props):
         raise UnlabelError(
-            f"{what} has a filter already: change all labels of the original with one filter."
+            f"{what} has a filter already: give the original model one filter, such as "
+            "first.then(second)."
         )
     reader = GraphReader(model.graph, infer_shapes(light).graph)
     head = reader.find_head(len(fitted.classes_in), output)

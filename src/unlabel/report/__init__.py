@@ -40,6 +40,7 @@ def render(summary: Summary) -> str:
         reliability=plots.reliability(summary),
         changed=plots.changed(summary),
         distances=plots.distances(summary),
+        unknown=plots.unknown(summary),
     )
     return page
 

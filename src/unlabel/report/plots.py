@@ -22,6 +22,7 @@ MOST_LISTED = 1000
 FEWEST_BARS, SMALLEST_SHARE = 3, 0.01
 FEW_ROWS = 10
 SMALLEST_POINT, LARGER_POINT = 2.5, 5.0
+THRESHOLDS_LISTED = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 class Bar(NamedTuple):
@@ -210,3 +211,14 @@ def distances(summary: Summary) -> list[Distance]:
         floor_value = value_at(summary["seed_floor"], part) if relative else None
         result.append(Distance(*part, ticks, floor_at, floor_value, spots))
     return result
+
+
+def unknown(summary: Summary) -> dict[str, Any]:
+    """Lay out the shares of inputs that unknown catches and loses, over the threshold."""
+    curve = summary["unknown"]
+    lines = {
+        name: " ".join(f"{percent(at['above'])},{percent(1 - at[name])}" for at in curve)
+        for name in ("caught", "lost")
+        if all(at[name] is not None for at in curve)
+    }
+    return {"lines": lines, "rows": [at for at in curve if at["above"] in THRESHOLDS_LISTED]}

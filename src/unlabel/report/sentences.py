@@ -58,8 +58,14 @@ def gather(summary: Summary) -> dict[str, Any]:
         "n_split": sum(len(change["to"]) > 1 for change in summary["labels"]["changes"]),
         "changes": describe(summary),
         "mostly_to": _mostly_to(summary),
+        "unknown": unknown_at_half(summary),
         "apart": _apart(outputs.get(NAMES["osr"]), outputs.get(NAMES["mask"])),
     }
+
+
+def unknown_at_half(summary: Summary) -> Summary | None:
+    """Find the shares that unknown catches and loses above .5; None if no label is retired."""
+    return next((at for at in summary["unknown"] if at["above"] == 0.5), None)
 
 
 def _mostly_to(summary: Summary) -> list[Label]:

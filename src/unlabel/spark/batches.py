@@ -102,19 +102,23 @@ class CheckedRows:
     input: InputKind
     named_by: str | None  # the column whose value identifies a row to the user
     among: str = ""  # which of a partition's rows are counted, if not all
+    normalize: bool = False
 
     def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats]]:
         """Yield batches with their validated rows."""
         first_row = 0
         for batch in batches:
             try:
-                rows = read_rows(batch, self.source, self.input, first_row)
+                rows = self._read(batch, first_row)
                 if self.input == "logits" and len(rows) >= ENOUGH_TO_TELL:
                     refuse_probabilities(rows)
             except UnlabelError as error:
                 raise self._located(error, batch, first_row) from error
             yield batch, rows
             first_row += len(batch)
+
+    def _read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
+        return read_rows(batch, self.source, self.input, first_row, normalize=self.normalize)
 
     def _located(self, error: UnlabelError, batch: pa.RecordBatch, first_row: int) -> UnlabelError:
         """Find the first bad row of a batch, and say where it is."""
@@ -123,13 +127,15 @@ class CheckedRows:
         for at in range(len(batch)):
             row = batch.slice(at, 1)
             try:
-                read_rows(row, self.source, self.input, first_row + at)
+                self._read(row, first_row + at)
             except UnlabelError as row_error:
                 if self.named_by is not None:
                     value = row.column(self.named_by)[0].as_py()
                     shown = repr(value[:60]) if isinstance(value, str) else str(value)
                     where += f" ({self.named_by}={shown})"
-                return UnlabelError(f"{where}: {row_error}")
+                # The other rows may show what is wrong with this one.
+                is_same = str(error).startswith(f"Row {first_row + at} ")
+                return UnlabelError(f"{where}: {error if is_same else row_error}")
         return UnlabelError(f"{where}: {error}")
 
 
@@ -150,7 +156,12 @@ def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
     after = from_arrow_schema(rewriting.schema(arrow_schema(df.schema), TABLE))
     schema = StructType([others.get(field.name, field) for field in after])
     named_by = naming_column(df.schema, rewriting.source.names)
-    checked = CheckedRows(rewriting.source, rewriting.fitted.input, named_by)
+    checked = CheckedRows(
+        rewriting.source,
+        rewriting.fitted.input,
+        named_by,
+        normalize=rewriting.options.normalize,
+    )
 
     def rewrite(batches: Batches) -> Batches:
         for batch, rows in checked.of(batches):

@@ -1,0 +1,124 @@
+"""Scorers of scikit-learn for classifiers whose labels were changed."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import partial
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+
+from unlabel._labels import known_columns
+from unlabel._typing import Booleans, Columns, Floats, Label
+from unlabel.errors import UnlabelError
+from unlabel.plan import RETIRED
+from unlabel.validation import distinct_labels
+
+
+def retained_scorer(scoring: str) -> Any:
+    """Make a scorer of scikit-learn that judges a changed classifier by rows of retained labels.
+
+    True labels become what the classifier's plan makes of them. Rows that then have no label are
+    left out: those of retired and split labels, and of labels that the model does not have. An
+    answer of unknown misses the true label and is none of the others; probabilities do not know it.
+
+    Parameters
+    ----------
+    scoring : str
+        The name of a scorer for `predict` or `predict_proba`, such as "accuracy" or
+        "neg_log_loss". It is given labels as their columns' numbers: if two are left, the second
+        is the positive one.
+
+    Returns
+    -------
+    callable
+        A scorer for `scoring=` of ``GridSearchCV`` or ``cross_val_score`` with a
+        `LabelRemovalClassifier`, alone, at the end of a pipeline or in a search of its own.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from unlabel import LabelRemovalClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(max_iter=1000).fit(X, y)
+    >>> retired = LabelRemovalClassifier(FrozenEstimator(model), remove=[0])
+    >>> scorer = retained_scorer("neg_log_loss")
+    >>> search = GridSearchCV(retired, {"calibrate": [False, True]}, scoring=scorer, cv=3)
+    >>> search.fit(X, y).best_params_
+    {'calibrate': True}
+    """
+    try:
+        scorer = get_scorer(scoring)
+    except ValueError as error:
+        raise UnlabelError(
+            f"scikit-learn has no scorer {scoring!r}: see sklearn.metrics.get_scorer_names()."
+        ) from error
+    return partial(_score, scorer)
+
+
+def _score(scorer: Any, estimator: Any, X: Any, y: Any) -> float:
+    fitted = _changed_classifier(estimator).filter_
+    truth = _columns(y, fitted.classes_in)
+    columns = np.where(truth < 0, RETIRED, fitted.outcome.columns[truth])
+    is_known = columns >= 0
+    if not is_known.any():
+        raise UnlabelError("There are no rows of retained labels: give some to judge by.")
+    answers, columns = _Answers(estimator, fitted.classes, is_known), columns[is_known]
+    return float(_with_labels(scorer, answers.classes_, columns)(answers, X, columns))
+
+
+def _changed_classifier(estimator: Any) -> Any:
+    """Find the classifier whose labels were changed, in a pipeline or a search too."""
+    while not hasattr(estimator, "filter_"):
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        else:
+            raise UnlabelError(
+                f"The {type(estimator).__name__} has no filter: score a LabelRemovalClassifier."
+            )
+    return estimator
+
+
+def _with_labels(scorer: Any, every: Columns, truth: Columns) -> Any:
+    """Tell a scorer of probabilities all labels, and one of answers those that have rows."""
+    if "labels" not in signature(scorer._score_func).parameters:
+        return scorer
+    # Parts of a split have probabilities but no rows. Averages must not count them, or unknown.
+    labels = np.unique(truth) if scorer._response_method == "predict" else every
+    told = copy(scorer)
+    told._kwargs = {**scorer._kwargs, "labels": labels}
+    return told
+
+
+class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier's answers to some rows, its labels being the numbers of their columns.
+
+    Scorers take columns to be in the order of sorted labels, which those of a result need not be.
+    """
+
+    def __init__(self, estimator: Any, labels: tuple[Label, ...], rows: Booleans) -> None:
+        self.estimator = estimator
+        self.labels = labels
+        self.rows = rows
+        self.classes_ = np.arange(len(labels))
+
+    def predict_proba(self, X: Any) -> Floats:
+        return np.asarray(self.estimator.predict_proba(X)[self.rows])
+
+    def predict(self, X: Any) -> Columns:
+        """Give the column of each answer, -1 if it is unknown."""
+        return _columns(self.estimator.predict(X)[self.rows], self.labels)
+
+
+def _columns(labels: Any, classes: tuple[Label, ...]) -> Columns:
+    """Find the column of each row's label, -1 if it is not among the classes."""
+    distinct, positions = distinct_labels(labels)
+    return known_columns(distinct, classes)[positions]

@@ -1,0 +1,20 @@
+"""The golden file of answers, and the filter that they are of."""
+
+from pathlib import Path
+
+import numpy as np
+
+from unlabel import AllowLists
+from unlabel.fitting import fit_filter
+
+LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]
+CHANGES = {"fox": None, "ant": "insect", "bee": "insect"}
+LISTS = AllowLists({"farm": ["insect", "dog"], "house": ["cat", "dog"], "zoo": ["emu"]})
+UNKNOWN_ABOVE = 0.4
+
+with np.load(Path(__file__).parents[1] / "golden" / "answers.npz", allow_pickle=False) as stored:
+    GOLDEN = {name: stored[name] for name in stored.files}
+
+
+def golden_filter():
+    return fit_filter(GOLDEN["reference"], GOLDEN["true_labels"], classes=LABELS, remove=CHANGES)
