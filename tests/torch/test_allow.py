@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+import golden_answers
+from golden_answers import GOLDEN, LISTS
 from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.torch import FilterModule, chain, operator, remove_labels
@@ -87,6 +89,20 @@ def test_every_form_gives_what_loops_and_numpy_do(
         assert_close(result, expected, TOLERANCE[dtype], output)
         lowest = torch.finfo(dtype).min if output == "log_probabilities" else 0.0
         assert (result[~allow] == lowest).all()
+
+
+@pytest.mark.parametrize("device", ON_DEVICES)
+@pytest.mark.parametrize("form", ["eager", "with a gradient"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("scores", SCORES)
+def test_the_golden_file_of_answers_is_reproduced(scores, output, dtype, form, device):
+    module = FilterModule(golden_answers.golden_filter(), output=output, scores=scores).to(device)
+    allow = [[label in LISTS[name] for label in module.classes] for name in GOLDEN["lists"]]
+    rows = torch.tensor(GOLDEN["rows"], device=device).to(dtype)
+    rows.requires_grad_(form == "with a gradient")
+    result = module(rows, torch.tensor(allow, device=device))
+    assert_close(result, GOLDEN[scores], TOLERANCE[dtype], output)
 
 
 @pytest.mark.parametrize("device", ON_DEVICES)
