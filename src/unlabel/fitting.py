@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._labels import as_classes
+from unlabel._labels import as_classes, known_columns
 from unlabel._method.literal import fit_literal
 from unlabel._method.statistics import fit_chain
 from unlabel._method.temperature import fit_temperature
@@ -18,7 +19,15 @@ from unlabel._typing import INPUT_KINDS, METHODS, Columns, Floats, InputKind, La
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.plan import RETIRED, plan_for
-from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns
+from unlabel.validation import (
+    as_rows,
+    check_rows,
+    choice,
+    distinct_labels,
+    label_values,
+    refuse_probabilities,
+    true_columns,
+)
 
 
 def fit_filter(
@@ -31,16 +40,38 @@ def fit_filter(
     method: Method = "osr",
     input: InputKind = "probabilities",
     calibrate: bool = False,
+    ignore: Label | None = None,
     aside: SetAside | None = None,
 ) -> OutputFilter:
-    """Fit a filter on reference rows; `unlabel.LabelRemover` describes the arguments.
+    """Fit a filter on reference rows of any leading dimensions, such as those of tokens.
 
-    A warning counts the rows that are set aside, unless they are counted in `aside`.
+    Parameters
+    ----------
+    confidences : array of shape (..., n_labels)
+        The model's confidences on the reference inputs, one row per input, token or pixel.
+    labels : array of shape (...), optional
+        Their true labels.
+    classes, remove, keep, method, input, calibrate, ignore
+        As in `unlabel.LabelRemover`.
+    aside : SetAside, optional
+        Counts the rows that are set aside, which a warning counts otherwise.
+
+    Examples
+    --------
+    >>> tokens = [[[.8, .1, .1], [.2, .7, .1]], [[.1, .6, .3], [.3, .3, .4]]]
+    >>> tags = [["O", "LOC"], ["LOC", -100]]
+    >>> names = ["O", "LOC", "PER"]
+    >>> fitted = fit_filter(tokens, tags, classes=names, remove=["LOC"], ignore=-100)
+    >>> fitted.counts
+    (2,)
+    >>> fitted.apply(tokens).shape
+    (2, 2, 2)
     """
     choice(method, METHODS, "method")
     choice(input, INPUT_KINDS, "input")
     names = None if classes is None else as_classes(classes)
-    rows = as_confidences(confidences, input, names)
+    rows, labels, numbers = _rows_and_labels(confidences, labels, names, ignore)
+    check_rows(rows, input, names, numbers=numbers)
     if input == "logits":
         refuse_probabilities(rows)
     names = tuple(range(rows.shape[1])) if names is None else names
@@ -88,6 +119,34 @@ def fit_filter(
     if aside is None and counted.rows:
         warnings.warn(f"{counted}.", stacklevel=4)  # the line that calls an estimator's fit
     return fitted
+
+
+def _rows_and_labels(
+    confidences: Any, labels: Any, classes: tuple[Label, ...] | None, ignore: Label | None
+) -> tuple[Floats, Any, Columns | None]:
+    """Lay rows and labels out one after another, without those to ignore; give their numbers."""
+    rows = as_rows(confidences, classes, any_shape=True)
+    if rows.ndim == 1:
+        rows = as_rows(rows, classes)  # which refuses it
+    *leading, n_labels = rows.shape
+    flat = rows.reshape(math.prod(leading), n_labels)
+    if labels is None:
+        return flat, None, None
+    values = label_values(labels)
+    if len(leading) > 1:
+        if values.shape != tuple(leading):
+            raise UnlabelError(
+                f"The confidences have the shape {rows.shape} and the true labels {values.shape}: "
+                f"give labels of the shape {tuple(leading)}."
+            )
+        values = values.ravel()
+    if ignore is None or values.shape != (len(flat),):
+        return flat, values, None
+    distinct, positions = distinct_labels(values)
+    numbers = np.flatnonzero((known_columns(distinct, [ignore]) < 0)[positions])
+    if len(numbers) == len(flat):
+        return flat, values, None
+    return flat[numbers], values[numbers], numbers
 
 
 def no_reference_rows(label: Label, aside: SetAside) -> UnlabelError:

@@ -22,6 +22,7 @@ from unlabel._typing import InputKind, Label
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import FilterModule
 from unlabel.torch.checks import which_dimension
+from unlabel.torch.model import with_allow
 
 FILTER_FILE = "unlabel.safetensors"
 FILTER_NAME = "label_filter"
@@ -41,7 +42,8 @@ def remove_labels(
     The result is a shallow copy: it shares its layers with `model`, which stays unchanged.
     Its ``config`` has the new labels, and its ``logits`` are their log-probabilities, so
     a pipeline's softmax gives the filter's probabilities. Given ``labels``, numbered as in
-    the new ``config.id2label``, it returns the loss over the new labels.
+    the new ``config.id2label``, it returns the loss over the new labels. Given ``allow``, a tensor
+    of booleans as `unlabel.torch.FilterModule` takes it, each row has only the labels it may have.
 
     ``save_pretrained`` writes the whole model, unfiltered, and the filter beside it.
 
@@ -164,7 +166,8 @@ def _result_labels(names: tuple[Label, ...], filter: OutputFilter) -> list[Label
 @functools.cache
 def _filtered_class(original: Any) -> Any:
     """Derive a class of the same name, since pipelines look models up by name."""
-    parameters = inspect.signature(original.forward).parameters.values()
+    signature, takes_allow = with_allow(inspect.signature(original.forward))
+    parameters = signature.parameters.values()
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
     labels_at = names.index("labels") if "labels" in names else None
 
@@ -175,6 +178,7 @@ def _filtered_class(original: Any) -> Any:
             labels, args = args[labels_at], (*args[:labels_at], None, *args[labels_at + 1 :])
         else:
             labels = kwargs.pop("labels", None)
+        allow = kwargs.pop("allow", None) if takes_allow else None
         output = original.forward(self, *args, **kwargs)
         if not isinstance(output, tuple) and "logits" not in output:
             raise UnlabelError(
@@ -183,7 +187,7 @@ def _filtered_class(original: Any) -> Any:
         logits = output[0] if isinstance(output, tuple) else output.logits
         if logits.ndim > 3 and not self._has_dim:
             raise which_dimension(tuple(logits.shape), len(self.label_filter.classes_in))
-        logs = self.label_filter(logits)
+        logs = self.label_filter(logits, allow)
         loss = {}
         if labels is not None:
             rows = logs.movedim(self.label_filter.dim, -1)
@@ -191,6 +195,8 @@ def _filtered_class(original: Any) -> Any:
         if isinstance(output, tuple):
             return (*loss.values(), logs, *output[1:])
         return type(output)(**{**output, **loss, "logits": logs})
+
+    forward.__signature__ = signature  # type: ignore[attr-defined]
 
     def save_pretrained(
         self: Any,

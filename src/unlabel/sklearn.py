@@ -49,6 +49,8 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         The labels of the columns, or an ``id2label`` that maps 0 to n - 1 to them. By default the
         column names of a data frame, otherwise 0 to n - 1. A data frame whose columns name these
         labels in another order is refused.
+    ignore : label, optional
+        A true label whose rows are left out, such as the -100 of tokens that have none.
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         input: InputKind = "probabilities",
         calibrate: bool = False,
         classes: Iterable[Any] | None = None,
+        ignore: Label | None = None,
     ) -> None:
         self.remove = remove
         self.keep = keep
@@ -98,6 +101,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         self.input = input
         self.calibrate = calibrate
         self.classes = classes
+        self.ignore = ignore
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the filter on reference confidences and their true labels.
@@ -123,7 +127,8 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         if self.classes is not None:
             classes = as_classes(self.classes)
             check_columns(names, classes)
-        self.filter_ = _fit_filter(self, rows, y, classes=classes, input=self.input)
+        options = {"classes": classes, "input": self.input, "ignore": self.ignore}
+        self.filter_ = _fit_filter(self, rows, y, **options)
         self.classes_ = label_array(self.filter_.classes)
         return self
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from unlabel._labels import known_columns, label_key, no_such_label
 from unlabel._row_sums import (
@@ -42,11 +43,16 @@ def readable(values: Any, name: str) -> Any:
         ) from error
 
 
-def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
-    """Return the distinct true labels, and the position of each row's label among them."""
+def label_values(labels: Any) -> npt.NDArray[Any]:
+    """Return true labels as an array."""
     labels = readable(labels, "true labels")
     # NumPy would turn the numbers of a list into strings if there were a string among them.
-    values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+    return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+
+
+def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
+    """Return the distinct true labels, and the position of each row's label among them."""
+    values = label_values(labels)
     if values.ndim != 1:
         raise UnlabelError(f"The true labels have the shape {values.shape}: give one per row.")
     if values.dtype.kind == "i" and values.size and 0 <= values.min() <= values.max() < values.size:
@@ -174,8 +180,13 @@ def as_rows(
             f"The confidences have the type {rows.dtype}: give float16, float32 or float64."
         )
     n_labels = "labels" if classes is None else len(classes)
-    if any_shape and rows.ndim and rows.shape[-1] == n_labels:
+    if any_shape and rows.ndim and n_labels in ("labels", rows.shape[-1]):
         return rows
+    if any_shape:
+        raise UnlabelError(
+            f"The confidences have the shape {rows.shape}, not (..., {n_labels}): give one column "
+            "per label, in the model's order, in the last dimension."
+        )
     if rows.ndim != 2 or n_labels not in ("labels", rows.shape[1]):
         raise UnlabelError(
             f"The confidences have the shape {rows.shape}, not (rows, {n_labels}): give one column "
@@ -185,9 +196,16 @@ def as_rows(
 
 
 def check_rows(
-    rows: Floats, input_kind: InputKind, classes: Sequence[Label] | None = None, first_row: int = 0
+    rows: Floats,
+    input_kind: InputKind,
+    classes: Sequence[Label] | None = None,
+    first_row: int = 0,
+    numbers: Columns | None = None,
 ) -> None:
-    """Refuse rows that are not probabilities (or logits), naming the first."""
+    """Refuse rows that are not probabilities (or logits), naming the first.
+
+    They are numbered from `first_row`, or by `numbers`.
+    """
     if rows.size == 0:
         return
     if input_kind == "logits":
@@ -198,7 +216,8 @@ def check_rows(
         at = int(np.argmax(bad))
         labels = range(rows.shape[1]) if classes is None else classes
         problem = _problem(rows[at].astype(np.float64), labels, rows)
-        raise UnlabelError(f"Row {first_row + at} is not a {kind}: {problem}.")
+        number = first_row + at if numbers is None else numbers[at]
+        raise UnlabelError(f"Row {number} is not a {kind}: {problem}.")
 
 
 def _problem(row: Float64s, labels: Sequence[Label], rows: Floats) -> str:

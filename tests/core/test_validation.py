@@ -142,10 +142,10 @@ def test_logits_may_sum_to_1():
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (ROWS[0, :3], r"shape \(3,\), not \(rows, 4\).*confidences\[None, :\]"),
-        (ROWS[None, :, :3], r"shape \(1, 40, 3\), not \(rows, 4\)"),
-        (0.5, r"shape \(\), not \(rows, 4\)"),
-        (ROWS[:, :3], r"shape \(40, 3\), not \(rows, 4\): give one column per label"),
+        (ROWS[0, :3], r"shape \(3,\), not \(\.\.\., 4\): give one column per label"),
+        (ROWS[None, :, :3], r"shape \(1, 40, 3\), not \(\.\.\., 4\)"),
+        (0.5, r"shape \(\), not \(\.\.\., 4\)"),
+        (ROWS[:, :3], r"shape \(40, 3\), not \(\.\.\., 4\): give one column per label"),
         ([["a", "b", "c", "d"]], "type <U1: give float16, float32 or float64"),
         (ROWS.astype(complex), "type complex128: give"),
         (ROWS.astype(object), "type object: give"),
@@ -156,6 +156,13 @@ def test_anything_but_a_table_of_numbers_is_refused(fitted, rows, sentence):
     with pytest.raises(UnlabelError, match=sentence):
         fitted.apply(rows)
     assert re.search(sentence, refused(rows=rows))
+
+
+def test_a_single_vector_is_no_reference_table(fitted):
+    sentence = r"shape \(4,\), not \(rows, 4\): .*confidences\[None, :\]"
+    assert re.search(sentence, refused(rows=ROWS[0], truth=TRUTH[:1]))
+    with pytest.raises(UnlabelError, match=sentence):
+        fitted.removed_mass(ROWS[0])
 
 
 def test_an_empty_table_has_no_reference_rows():

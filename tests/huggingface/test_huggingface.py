@@ -35,6 +35,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+import unlabel.torch
 from golden_integrations import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
 from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel.huggingface import FILTER_FILE, remove_labels
@@ -127,7 +128,9 @@ def test_the_model_keeps_its_class_signature_and_outputs(bert, tokenizer):
     filtered = remove_labels(bert, golden_filter("osr", "logits"))
     assert isinstance(filtered, BertForSequenceClassification)
     assert filtered.num_labels == filtered.config.num_labels == 7
-    assert inspect.signature(filtered.forward) == inspect.signature(bert.forward)
+    signature = inspect.signature(filtered.forward)
+    others = [each for each in signature.parameters.values() if each.name != "allow"]
+    assert signature.replace(parameters=others) == inspect.signature(bert.forward)
     with torch.no_grad():
         output = filtered(**inputs, output_hidden_states=True)
         original = bert(**inputs, output_hidden_states=True)
@@ -412,6 +415,70 @@ def changed(probabilities, names, changes):
             sums[label] = sums.get(label, 0.0) + weight * probability
     sums.pop(None, None)
     return {label: value / sum(sums.values()) for label, value in sums.items()}
+
+
+def test_the_pixels_of_a_segmentation_have_the_labels_of_a_plan_and_of_their_image(segformer):
+    images = {"pixel_values": torch.rand(2, 3, 40, 48)}
+    rows = logits_of(segformer, images).double().softmax(1).movedim(1, -1).numpy()
+    fitted = OutputFilter.mask(CLASSES, CHANGES, input="logits")
+    filtered = remove_labels(segformer, fitted, dim=1)
+    names = [*filtered.config.label2id]
+    allowed = [{"dog", "vehicle", "boat"}, {*names} - {"dog"}]
+    allow = torch.tensor([[name in each for name in names] for each in allowed])
+    with torch.no_grad():
+        whole = filtered(**images).logits.softmax(1)
+        parts = filtered(**images, allow=allow[:, :, None, None])
+        (logs,) = filtered(**images, allow=allow[:, :, None, None], return_dict=False)
+    assert torch.equal(parts.logits, logs)
+    assert parts.logits.isfinite().all()
+    assert whole.shape == (2, 7, 10, 12)
+    for image, height, width in np.ndindex(2, 10, 12):
+        sums = changed(rows[image, height, width], CLASSES, CHANGES)
+        found = dict(zip(names, whole[image, :, height, width].tolist(), strict=True))
+        assert found == pytest.approx(sums, abs=1e-6)
+        total = sum(sums[name] for name in allowed[image])
+        wanted = [sums[name] / total if name in allowed[image] else 0.0 for name in names]
+        found = parts.logits[image, :, height, width].softmax(0).tolist()
+        assert found == pytest.approx(wanted, abs=1e-6)
+
+
+def test_each_text_has_only_the_labels_that_it_may_have(bert, tokenizer):
+    inputs = dict(tokenizer(TEXTS, padding=True, return_tensors="pt"))
+    fitted = golden_filter("osr", "logits")
+    filtered = remove_labels(bert, fitted)
+    allow = torch.ones(5, 7, dtype=torch.bool)
+    allow[0, 2], allow[1:3, :4] = False, False
+    expected = fitted.apply(logits_of(bert, inputs).numpy(), allow=allow.numpy())
+    labels = torch.tensor([0, 6, 4, 3, -100])
+    output = filtered(**inputs, labels=labels, allow=allow)
+    np.testing.assert_allclose(output.logits.detach().softmax(-1), expected, rtol=0, atol=1e-6)
+    loss = -np.log(expected[np.arange(4), labels[:4].numpy()]).mean()
+    assert output.loss.item() == pytest.approx(loss, rel=1e-4)
+    output.loss.backward()
+    assert bert.classifier.weight.grad.isfinite().all()
+    batch = {0: torch.export.Dim.AUTO}
+    given = {**inputs, "allow": allow}
+    exported = torch.export.export(
+        filtered, (), given, dynamic_shapes=dict.fromkeys(given, batch)
+    ).module()
+    fewer = {name: tensor[:3] for name, tensor in given.items()}
+    torch.testing.assert_close(exported(**fewer).logits, output.logits[:3], rtol=1e-4, atol=1e-5)
+
+
+def test_a_plain_filtered_model_keeps_the_output_of_transformers(bert, tokenizer):
+    inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    fitted = golden_filter("osr", "logits")
+    filtered = unlabel.torch.remove_labels(bert, fitted, key="logits")
+    with torch.no_grad():
+        output, original = (each(**inputs, output_hidden_states=True) for each in (filtered, bert))
+        with pytest.raises(UnlabelError, match=r"\(SequenceClassifierOutput\) has .*key='logits'"):
+            unlabel.torch.remove_labels(bert, fitted)(**inputs)
+    assert type(output) is type(original)
+    assert output.hidden_states is not None
+    assert all(map(torch.equal, output.hidden_states, original.hidden_states))
+    expected = fitted.apply(original.logits.numpy())
+    np.testing.assert_allclose(output.logits, expected, rtol=0, atol=1e-6)
+    assert torch.equal(output["logits"], output.logits)
 
 
 def test_a_pipeline_gives_the_labels_of_a_plan(bert, tokenizer):

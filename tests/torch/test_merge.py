@@ -240,7 +240,7 @@ def test_what_is_exported_runs_without_unlabel_for_any_batch(output, strict):
 def test_the_operator_passes_the_checks_of_pytorch():
     recipe = FilterModule(fitted_filter(PLAN, input="logits", temperature=1.7))._recipe()
     rows = drawn_rows(8, "logits", torch.float64, seed=6).requires_grad_()
-    arguments = (rows, *operator.taken_apart(recipe), -1, True, False)
+    arguments = (rows, None, *operator.taken_apart(recipe), -1, True, False, False)
     torch.library.opcheck(operator.operator, arguments)
 
 

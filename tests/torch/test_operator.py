@@ -205,7 +205,7 @@ def test_the_operator_passes_the_checks_of_pytorch():
     fitted, removed = fitted_chain(10, 3, input="logits")
     rows = torch.tensor(saturated(8, 10, removed, seed=3, input="logits")[0], requires_grad=True)
     arguments = operator.taken_apart(FilterModule(fitted)._recipe())
-    torch.library.opcheck(operator.operator, (rows, *arguments, -1, True, False))
+    torch.library.opcheck(operator.operator, (rows, None, *arguments, -1, True, False, False))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")

@@ -52,7 +52,14 @@ Driver = Callable[[Recipe, Masses], Tensor]
 
 
 def filter_rows(
-    rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool, follow: Driver
+    rows: Tensor,
+    recipe: Recipe,
+    dim: int,
+    logits: bool,
+    log_output: bool,
+    follow: Driver,
+    allow: Tensor | None = None,
+    absolute: bool = False,
 ) -> Tensor:
     """Filter a dimension of a tensor. `follow` is `jump`, or `walk` where no value may be seen."""
     dtype = torch.promote_types(rows.dtype, torch.float32)
@@ -63,18 +70,41 @@ def filter_rows(
         masses = (of_logits if logits else of_probabilities)(given, recipe.n_retained)
         logs = follow(recipe, masses) if len(recipe.pulls) else masses.log_retained
         logs = logs.masked_fill(~masses.is_valid, torch.nan)
-        return finish(logs, recipe, log_output, rows.dtype).movedim(-1, dim).contiguous()
+        allow = None if allow is None else allow.movedim(dim, -1)
+        result = finish(logs, recipe, log_output, rows.dtype, allow, absolute)
+        return result.movedim(-1, dim).contiguous()
 
 
-def finish(logs: Tensor, recipe: Recipe, log_output: bool, dtype: torch.dtype) -> Tensor:
+def finish(
+    logs: Tensor,
+    recipe: Recipe,
+    log_output: bool,
+    dtype: torch.dtype,
+    allow: Tensor | None = None,
+    absolute: bool = False,
+) -> Tensor:
     """Turn logarithms over the retained labels into the result."""
     if recipe.merge is not None:
         logs = recipe.merge.add_up(logs)
     if recipe.temperature is not None:
         logs = logs / recipe.temperature.to(logs.dtype)
+    if allow is not None:
+        logs = _restricted(logs, allow, absolute)
     if log_output:
-        return logs.log_softmax(-1).clamp(min=torch.finfo(dtype).min).to(dtype)
-    return logs.softmax(-1).to(dtype)
+        logs = logs if absolute else logs.log_softmax(-1)
+        return logs.clamp(min=torch.finfo(dtype).min).to(dtype)
+    return (logs.exp() if absolute else logs.softmax(-1)).to(dtype)
+
+
+def _restricted(logs: Tensor, allow: Tensor, absolute: bool) -> Tensor:
+    """Leave rows only their allowed labels, all the same if these have nothing."""
+    logs = logs.log_softmax(-1)
+    is_lost = logs[..., :1].isnan() | ~allow.any(-1, keepdim=True)
+    logs = logs.masked_fill(~allow, -torch.inf)
+    if not absolute:
+        total = logs.detach().logsumexp(-1, keepdim=True)
+        logs = logs.masked_fill(allow & (total <= LIMITS[logs.dtype].log_least), 0.0)
+    return logs.masked_fill(is_lost, torch.nan)
 
 
 def _without_autocast(device: str) -> AbstractContextManager[Any]:

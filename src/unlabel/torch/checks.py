@@ -33,6 +33,22 @@ def check_confidences(confidences: Tensor, n_labels: int, dim: int | None) -> No
         )
 
 
+def check_allow(allow: Tensor, result: tuple[int, ...], dim: int) -> None:
+    """Require booleans that broadcast to the shape of the result, with its labels along `dim`."""
+    if not isinstance(allow, Tensor) or allow.dtype != torch.bool:
+        kind = getattr(allow, "dtype", type(allow).__name__)
+        raise UnlabelError(f"The allowed labels are {kind}: give a boolean tensor.")
+    shape = tuple(allow.shape)
+    has_labels = -dim <= len(shape) <= len(result) and shape[dim] == result[dim]
+    # From the end, where dimensions that `allow` does not have are left.
+    sizes = zip(shape[::-1], result[::-1], strict=False)
+    if not has_labels or not all(size == 1 or size == whole for size, whole in sizes):
+        raise UnlabelError(
+            f"The allowed labels have the shape {shape} and the result has {result}: give a shape "
+            f"that broadcasts to it, with the {result[dim]} labels along dimension {dim}."
+        )
+
+
 def which_dimension(shape: tuple[int, ...], n_labels: int) -> UnlabelError:
     """Make the error for a shape that leaves open which dimension is that of the labels."""
     return UnlabelError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -18,13 +19,16 @@ class Limits(NamedTuple):
     """What a type of floats can hold. The gradient divided by the least mass must be finite."""
 
     nothing: float  # masses up to this count as none
+    log_least: (
+        float  # as do sums of allowed masses with logarithms up to this, which NumPy rounds to 0
+    )
     lead: float  # logits of retained labels count as at most this far below the others
     gradient: float
 
 
 LIMITS = {
-    torch.float32: Limits(1e-28, 60.0, 1e7),
-    torch.float64: Limits(split.NOTHING, split.LARGEST_LEAD, 1e15),
+    torch.float32: Limits(1e-28, -103.97, 60.0, 1e7),
+    torch.float64: Limits(split.NOTHING, math.log(split.NOTHING), split.LARGEST_LEAD, 1e15),
 }
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unlabel._typing import InputKind
+from unlabel._typing import SCORES, InputKind, Scores
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch.chain import Recipe
-from unlabel.torch.checks import check_confidences, digests, refuse_other_filters
+from unlabel.torch.checks import check_allow, check_confidences, digests, refuse_other_filters
 from unlabel.torch.merge import Merge, arrays_of, groups_of
 from unlabel.torch.operator import filter_rows
 from unlabel.validation import choice
@@ -40,12 +40,15 @@ class FilterModule(nn.Module):
     dim : int, optional
         The dimension of the labels, by default the last one of (C,), (N, C) and (N, T, C).
         It must be given for more dimensions, and for (N, T, C) if T equals C.
+    scores : {"renormalised", "absolute"}
+        With `allow`, divide the allowed labels by their sum, or leave them as they are.
 
     Notes
     -----
     The sizes of a tensor are checked, but not its values. A row that is not a probability vector
-    becomes NaN, and so does a row of logits that holds NaN or infinity, or only minus infinity.
-    Probabilities that are declared to be logits give wrong numbers.
+    becomes NaN, and so does a row of logits that holds NaN or infinity, or only minus infinity,
+    and a row that is allowed no label. Probabilities that are declared to be logits give wrong
+    numbers.
 
     Examples
     --------
@@ -55,6 +58,8 @@ class FilterModule(nn.Module):
     >>> retired = LabelRemover(remove=[0]).fit(rows, [0, 0, 1]).filter_
     >>> FilterModule(retired)(torch.tensor([[.6, .3, .1]]))
     tensor([[0.7500, 0.2500]])
+    >>> FilterModule(retired)(torch.tensor([[.6, .3, .1]]), allow=torch.tensor([True, False]))
+    tensor([[1., 0.]])
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class FilterModule(nn.Module):
         *,
         output: Output = "probabilities",
         dim: int | None = None,
+        scores: Scores = "renormalised",
     ) -> None:
         super().__init__()
         require_filter(filter)
@@ -75,7 +81,8 @@ class FilterModule(nn.Module):
         choice(output, OUTPUTS, "output")
         if not (dim is None or isinstance(dim, int)):
             raise UnlabelError(f"dim={dim!r} is not an integer: give the dimension of the labels.")
-        self.input, self.output, self.dim = filter.input, output, dim
+        choice(scores, SCORES, "scores")
+        self.input, self.output, self.dim, self.scores = filter.input, output, dim, scores
         self.classes, self.classes_in = filter.classes, filter.classes_in
         # These are buffers too, but buffers may have no values.
         self.removed_columns, self.digests = filter.removed_columns.tolist(), digests(filter)
@@ -98,8 +105,18 @@ class FilterModule(nn.Module):
         self.register_load_state_dict_pre_hook(refuse_other_filters)
         self.register_load_state_dict_post_hook(FilterModule._note_temperature)
 
-    def forward(self, confidences: Tensor) -> Tensor:
-        """Turn confidences in the model's labels into probabilities of the result's."""
+    def forward(self, confidences: Tensor, allow: Tensor | None = None) -> Tensor:
+        """Turn confidences in the model's labels into probabilities of the result's.
+
+        Parameters
+        ----------
+        confidences : tensor of floats
+        allow : tensor of booleans, optional
+            The labels of the result that each row may have: a tensor that broadcasts to the
+            result, with its labels along `dim`. The others are 0, or the lowest finite number as
+            log-probabilities. Where the allowed labels have nothing, they share a renormalised
+            row equally.
+        """
         check_confidences(confidences, len(self.classes_in), self.dim)
         if self.temperature.is_meta and not confidences.is_meta:
             raise UnlabelError(
@@ -107,12 +124,20 @@ class FilterModule(nn.Module):
                 "with assign=True or after to_empty(device=...)."
             )
         dim = -1 if self.dim is None else self.dim
+        dim = dim if dim < 0 else dim - confidences.ndim
+        if allow is not None:
+            shape = list(confidences.shape)
+            shape[dim] = len(self.classes)
+            check_allow(allow, tuple(shape), dim)
+            allow = allow.expand(shape)
         return filter_rows(
             confidences,
             self._recipe(),
-            dim if dim < 0 else dim - confidences.ndim,
+            dim,
             logits=self.input == "logits",
             log_output=self.output == "log_probabilities",
+            allow=allow,
+            absolute=allow is not None and self.scores == "absolute",
         )
 
     def _recipe(self) -> Recipe:

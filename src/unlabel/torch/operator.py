@@ -14,6 +14,7 @@ from unlabel._method import backend
 from unlabel._method.chain import LARGEST
 from unlabel._method.chain import Recipe as CoreRecipe
 from unlabel._method.merge import Merge as CoreMerge
+from unlabel._method.restrict import restrict
 from unlabel.torch import chain
 from unlabel.torch.chain import SUM_TOLERANCE, Recipe
 from unlabel.torch.gradients import LIMITS
@@ -22,12 +23,23 @@ from unlabel.torch.merge import Merge
 KERNEL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
-    """Filter the dimension `dim` of a tensor, counted from the end."""
+def filter_rows(
+    rows: Tensor,
+    recipe: Recipe,
+    dim: int,
+    logits: bool,
+    log_output: bool,
+    allow: Tensor | None = None,
+    absolute: bool = False,
+) -> Tensor:
+    """Filter the dimension `dim` of a tensor, counted from the end.
+
+    `allow` has the shape of the result.
+    """
     follow = choose(rows)
     if follow is None:
-        return operator(rows, *taken_apart(recipe), dim, logits, log_output)
-    return chain.filter_rows(rows, recipe, dim, logits, log_output, follow)
+        return operator(rows, allow, *taken_apart(recipe), dim, logits, log_output, absolute)
+    return chain.filter_rows(rows, recipe, dim, logits, log_output, follow, allow, absolute)
 
 
 def choose(rows: Tensor) -> chain.Driver | None:
@@ -75,18 +87,33 @@ def has_kernels() -> bool:
 
 @torch.library.custom_op("unlabel::filter_rows", mutates_args=())
 def operator(
-    rows: Tensor, arrays: list[Tensor], sizes: list[int], dim: int, logits: bool, log_output: bool
+    rows: Tensor,
+    allow: Tensor | None,
+    arrays: list[Tensor],
+    sizes: list[int],
+    dim: int,
+    logits: bool,
+    log_output: bool,
+    absolute: bool,
 ) -> Tensor:
     """Filter rows by what is fastest where they are, with a recipe that was taken apart."""
     recipe = put_together(arrays, sizes)
     if rows.device.type == "cpu":
-        return _in_the_core(rows, recipe, dim, logits, log_output)
+        return _in_the_core(rows, recipe, dim, logits, log_output, allow, absolute)
     if rows.is_cuda and rows.dtype in KERNEL_TYPES and has_kernels():
-        return _in_kernels(rows, recipe, dim, logits, log_output)
-    return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump)
+        return _in_kernels(rows, recipe, dim, logits, log_output, allow, absolute)
+    return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump, allow, absolute)
 
 
-def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
+def _in_the_core(
+    rows: Tensor,
+    recipe: Recipe,
+    dim: int,
+    logits: bool,
+    log_output: bool,
+    allow: Tensor | None,
+    absolute: bool,
+) -> Tensor:
     turned = rows.detach().movedim(dim, -1)
     given = turned.reshape(-1, turned.shape[-1])
     given = given.to(torch.promote_types(rows.dtype, torch.float32))
@@ -102,11 +129,18 @@ def _in_the_core(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_outpu
         tolerance=SUM_TOLERANCE,
     )
     result = torch.from_numpy(filtered.rows)
+    if allow is not None:
+        allow = allow.movedim(dim, -1).reshape(result.shape)
+        some = allow.any(-1, keepdim=True)
+        restrict(filtered.rows, (allow | ~some).numpy(), np.arange(len(result)), absolute=absolute)
+        result.masked_fill_(~some, torch.nan)
     if log_output:
         # Logarithms of probabilities that are lost, or nearly, come from the plain form.
-        low = (result < LIMITS[result.dtype].nothing).any(-1).nonzero()[:, 0]
+        is_low = result < LIMITS[result.dtype].nothing
+        low = (is_low if allow is None else is_low & allow).any(-1).nonzero()[:, 0]
         result = result.log_()
-        result[low] = chain.filter_rows(given[low], recipe, -1, logits, True, chain.jump)
+        options = (chain.jump, None if allow is None else allow[low], absolute)
+        result[low] = chain.filter_rows(given[low], recipe, -1, logits, True, *options)
         result = result.clamp_(min=torch.finfo(rows.dtype).min)
     result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_results)
     return result.movedim(-1, dim).contiguous()
@@ -121,13 +155,22 @@ def _core_merge(recipe: Recipe) -> CoreMerge | None:
     return CoreMerge(sources, starts, weights / np.bincount(sources, weights)[sources])
 
 
-def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
+def _in_kernels(
+    rows: Tensor,
+    recipe: Recipe,
+    dim: int,
+    logits: bool,
+    log_output: bool,
+    allow: Tensor | None = None,
+    absolute: bool = False,
+) -> Tensor:
     from unlabel.torch import kernels
 
-    if recipe.merge is not None:
+    if recipe.merge is not None or allow is not None:
         bare = recipe._replace(temperature=None, merge=None)
         logs = _in_kernels(rows.float(), bare, dim, logits, True).movedim(dim, -1)
-        result = chain.finish(logs, recipe, log_output, rows.dtype)
+        allow = None if allow is None else allow.movedim(dim, -1)
+        result = chain.finish(logs, recipe, log_output, rows.dtype, allow, absolute)
         return result.movedim(-1, dim).contiguous()
     arrays = [array.float() for array in recipe[2:-1] if array is not None]
     options = (recipe.n_retained, dim % rows.ndim, logits, log_output)
@@ -136,33 +179,46 @@ def _in_kernels(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output
 
 
 @operator.register_fake
-def _(rows: Tensor, arrays: list[Tensor], sizes: list[int], dim: int, *options: bool) -> Tensor:
+def _(rows: Tensor, allow: Any, arrays: Any, sizes: Any, dim: int, *options: bool) -> Tensor:
     shape = list(rows.shape)
     shape[dim] = put_together(arrays, sizes).n_results
     return rows.new_empty(shape)
 
 
 @operator.register_vmap
-def _(info: Any, batched_at: tuple[int, ...], rows: Tensor, *more: Any) -> tuple[Tensor, int]:
+def _(
+    info: Any, batched_at: tuple[Any, ...], rows: Tensor, allow: Tensor | None, *more: Any
+) -> tuple[Tensor, int]:
     # Nobody maps over a filter's arrays, and `dim` is counted from the end.
-    return operator(rows.movedim(batched_at[0], 0), *more), 0
+    rows, allow = (
+        each
+        if each is None
+        else each.expand(info.batch_size, *each.shape)
+        if at is None
+        else each.movedim(at, 0)
+        for each, at in zip((rows, allow), batched_at[:2], strict=True)
+    )
+    return operator(rows, allow, *more), 0
 
 
 @torch.library.custom_op("unlabel::filter_rows_backward", mutates_args=())
 def backward(
     gradient: Tensor,
     rows: Tensor,
+    allow: Tensor | None,
     arrays: list[Tensor],
     sizes: list[int],
     dim: int,
     logits: bool,
     log_output: bool,
+    absolute: bool,
 ) -> Tensor:
     """Give the gradient with respect to the rows, by the plain form."""
     recipe = put_together(arrays, sizes)
 
     def plain(rows: Tensor) -> Tensor:
-        return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump)
+        options = (dim, logits, log_output, chain.jump, allow, absolute)
+        return chain.filter_rows(rows, recipe, *options)
 
     # Not `torch.autograd.grad`: an operator is executed below autograd.
     result: Tensor = torch.func.vjp(plain, rows)[1](gradient)[0]
@@ -175,13 +231,14 @@ def _(gradient: Tensor, rows: Tensor, *more: Any) -> Tensor:
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    rows, arrays, *ctx.options = inputs
-    ctx.save_for_backward(rows, *arrays)
+    rows, allow, arrays, *ctx.options = inputs
+    ctx.save_for_backward(rows, allow, *arrays)
 
 
 def _pull_back(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    rows, *arrays = ctx.saved_tensors
-    return backward(gradient, rows, arrays, *ctx.options), [None] * len(arrays), *[None] * 4
+    rows, allow, *arrays = ctx.saved_tensors
+    result = backward(gradient, rows, allow, arrays, *ctx.options)
+    return result, None, [None] * len(arrays), *[None] * 5
 
 
 operator.register_autograd(_pull_back, setup_context=_keep)
