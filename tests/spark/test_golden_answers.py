@@ -7,7 +7,6 @@ import pytest
 import unlabel.spark as face
 from golden_answers import GOLDEN, LABELS, LISTS, UNKNOWN_ABOVE, golden_filter
 
-
 # PySpark says so at every Arrow function, and works.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 

@@ -101,8 +101,19 @@ def test_the_golden_file_of_answers_is_reproduced(scores, output, dtype, form, d
     allow = [[label in LISTS[name] for label in module.classes] for name in GOLDEN["lists"]]
     rows = torch.tensor(GOLDEN["rows"], device=device).to(dtype)
     rows.requires_grad_(form == "with a gradient")
-    result = module(rows, torch.tensor(allow, device=device))
+    allow = torch.tensor(allow, device=device)
+    result = module(rows, allow)
     assert_close(result, GOLDEN[scores], TOLERANCE[dtype], output)
+    mass = module.removed_mass(rows)
+    np.testing.assert_allclose(
+        mass.detach().cpu().double(), GOLDEN["removed_mass"], rtol=0, atol=TOLERANCE[dtype]
+    )
+    best = result.masked_fill(~allow, -torch.inf).argmax(-1).tolist()
+    answers = [
+        "unknown" if is_unknown else module.classes[column]
+        for is_unknown, column in zip(mass > golden_answers.UNKNOWN_ABOVE, best, strict=True)
+    ]
+    assert answers == GOLDEN["answers"].tolist()
 
 
 @pytest.mark.parametrize("device", ON_DEVICES)

@@ -140,6 +140,17 @@ class FilterModule(nn.Module):
             absolute=allow is not None and self.scores == "absolute",
         )
 
+    def removed_mass(self, confidences: Tensor) -> Tensor:
+        """Return the probability of the retired labels, in float32 or float64.
+
+        Where it is above some threshold, the answer may be unknown.
+        """
+        check_confidences(confidences, len(self.classes_in), self.dim)
+        dim = -1 if self.dim is None else self.dim
+        rows = confidences.to(torch.promote_types(confidences.dtype, torch.float32))
+        rows = rows.softmax(dim) if self.input == "logits" else rows / rows.sum(dim, keepdim=True)
+        return rows.index_select(dim, self.order[: len(self.removed_columns)]).sum(dim)
+
     def _recipe(self) -> Recipe:
         n_retained = len(self.classes_in) - len(self.removed_columns)
         arrays = (self.order, self.pulls, self.shares, self.numbers)
