@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from unlabel._labels import listing
 from unlabel.errors import UnlabelError
 
 Key = str | int
+DICTIONARIES = (dict, OrderedDict, defaultdict)
 
 
 def with_entry(output: Any, key: Key | None, change: Callable[[Any], Tensor]) -> Any:
@@ -38,7 +40,8 @@ def with_entry(output: Any, key: Key | None, change: Callable[[Any], Tensor]) ->
         place = names.index(key) if key in names else key
         entries = (change(each) if at == place else each for at, each in enumerate(output))
         return kind(*entries) if names else kind(entries)
-    if dataclasses.is_dataclass(output):  # those of transformers are mappings too
+    # Those of transformers are mappings too. Older compilers cannot ask a dictionary.
+    if kind not in DICTIONARIES and dataclasses.is_dataclass(output):
         values: dict[Any, Any] = {name: getattr(output, name) for name in _fields(output)}
         return kind(**{**values, key: change(values[key])})
     changed = output.copy()
