@@ -24,6 +24,20 @@ TABLES = {
     ),
     "an open quote": ('list,label\nDE,"cat\n', "Line 2 cannot be read"),
     "text after a quote": ('list,label\nDE,"cat"s\n', "Line 2 cannot be read"),
+    "an empty first line": ("\nlist,label\nDE,cat\n", "Line 1 has no column 'list'"),
+    "names in capitals": ("List,Label\nDE,cat\n", "Line 1 has no column 'list' among 'List'"),
+    "two columns of lists": ("list,list,label\nDE,AU,a\n", "Line 1 has 2 columns 'list'"),
+    "a short line after an empty one": ("list,label\nDE,cat\n\nDE\n", "Line 4 does not have"),
+    "a pair twice over line breaks": (
+        'list,label\nDE,"a\nb"\nAU,c\nDE,"a\nb"\n',
+        r"Line 6 repeats 'a\\nb' in the list 'DE'",
+    ),
+    "a label that is only quotes": ('list,label\nDE,""\n', "Line 2 has no label"),
+    "a cell without end": (
+        "list,label\nDE," + "a" * 200_000 + "\n",
+        "Line 2 cannot be read: field",
+    ),
+    "a separator too many": ("list,label\nDE,cat,\n", "Line 2 does not have as many cells"),
 }
 OBJECTS = {
     "not JSON": ("{", "It is not JSON"),
