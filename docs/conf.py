@@ -1,5 +1,7 @@
 """Sphinx configuration."""
 
+from importlib import import_module
+
 project = "unlabel"
 author = "The unlabel developers"
 copyright = "2026, the unlabel developers"
@@ -15,3 +17,5 @@ nitpicky = False
 
 # Document integrations without installing their libraries.
 autodoc_mock_imports = ["google", "onnx", "pyspark", "torch", "transformers", "triton"]
+# PyTorch reads the types of an operator at once, so `Tensor | None` must work for a mocked class.
+import_module("sphinx.ext.autodoc.mock")._MockObject.__or__ = lambda self, other: self

@@ -3,12 +3,16 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.special import softmax
 
 import change_labels
 import speed_tables
 import tables as docs_tables
 from unlabel import LabelPlan
+from unlabel.evaluation import load_cifar10
+from unlabel.report.formatting import percent
 
 DOCS = Path(docs_tables.__file__).parent
 
@@ -26,6 +30,22 @@ def test_the_readme_has_the_values_of_the_demo():
     second = [line.split(" | ")[3] for line in table.splitlines()[2:]]  # forget set 2
     for value in second[:5]:  # log-loss
         assert value in readme
+
+
+def test_the_page_on_metrics_has_the_shares_of_unknown():
+    cifar10 = load_cifar10()
+    removed, (retrained, _) = cifar10.removals["F2"].removed, cifar10.removals["F2"].retrained
+    gone = np.isin(cifar10.labels, removed)
+    mass = softmax(cifar10.base.astype(np.float64), axis=1)[
+        :, [cifar10.classes.index(label) for label in removed]
+    ].sum(axis=1)
+    page = " ".join((DOCS / "metrics.md").read_text(encoding="utf-8").split())
+    for above, shown in ((0.25, ".25"), (0.5, ".5"), (0.75, ".75")):
+        caught, lost = (percent((mass[rows] > above).mean()) for rows in (gone, ~gone))
+        assert f"| {shown} | {caught} | {lost} |" in page
+    confidence = softmax(retrained.astype(np.float64), axis=1).max(axis=1)
+    lost, through = (confidence[~gone] < 0.9).mean(), (confidence[gone] >= 0.9).mean()
+    assert f"lose {percent(lost)}, and still let {percent(through)} of the inputs" in page
 
 
 def test_the_tables_of_speed_are_those_of_the_committed_results():
