@@ -38,7 +38,7 @@ from unlabel._typing import (
 from unlabel.allow import Allowed, as_allowed
 from unlabel.errors import UnlabelError
 from unlabel.plan import SPLIT, LabelPlan, Outcome, plan_for
-from unlabel.validation import as_confidences, as_rows, check_rows, choice
+from unlabel.validation import as_rows, check_rows, choice
 
 
 def require_filter(value: object) -> None:
@@ -329,9 +329,9 @@ class OutputFilter:
         >>> mask.not_allowed_mass([[.2, .4, .2, .2]], ["dog", "fox"])
         array([0.25])
         """
-        rows = as_confidences(confidences, self.input, self.classes_in)
+        rows, shape = self._as_checked_rows(confidences)
         allowed = as_allowed(allow, self.classes, self.removed, len(rows))
-        return np.asarray(self.filter_checked(rows, allowed=allowed).not_allowed)
+        return np.asarray(self.filter_checked(rows, allowed=allowed).not_allowed).reshape(shape)
 
     def apply_checked(self, rows: Floats, **options: Any) -> Floats:
         """Apply the filter to rows that were validated before; `filter_rows` has the options."""
@@ -383,12 +383,19 @@ class OutputFilter:
         >>> mask.removed_mass([[.5, .2, .3]])
         array([0.8])
         """
-        rows = as_confidences(confidences, self.input, self.classes_in)
+        rows, shape = self._as_checked_rows(confidences)
         mass = np.empty(len(rows))
         for block, out in zip(row_blocks(rows), row_blocks(mass, rows.shape[1]), strict=True):
             masses = split(block, self.removed_columns, self.retained_columns, self.input)
             out[:] = masses.removed_mass
-        return mass
+        return mass.reshape(shape)
+
+    def _as_checked_rows(self, confidences: Any) -> tuple[Floats, tuple[int, ...]]:
+        """Return valid rows, and the shape of the array that they are the last dimension of."""
+        rows = as_rows(confidences, self.classes_in, any_shape=True)
+        flat = rows.reshape(-1, rows.shape[-1])
+        check_rows(flat, self.input, self.classes_in)
+        return flat, rows.shape[:-1]
 
     def filtered_means(self) -> Float64s:
         """Return the filtered mean vector of each retired label, for ``method="osr"``.

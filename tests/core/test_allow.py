@@ -153,7 +153,11 @@ def test_rows_of_any_shape(shape):
     rows = np.random.default_rng(0).dirichlet(np.ones(6), int(np.prod(shape[:-1])))
     expected = MASK.apply(rows.reshape(-1, 6)).reshape(*shape[:-1], 5)
     np.testing.assert_array_equal(MASK.apply(rows.reshape(shape)), expected)
+    mass = MASK.removed_mass(rows.reshape(shape))
+    np.testing.assert_array_equal(mass, MASK.removed_mass(rows).reshape(shape[:-1]))
     allowed = np.ones((*shape[:-1], 5), dtype=bool)
+    not_allowed = MASK.not_allowed_mass(rows.reshape(shape), allowed)
+    np.testing.assert_array_equal(not_allowed, np.zeros(shape[:-1]))
     np.testing.assert_allclose(MASK.apply(rows.reshape(shape), allow=allowed), expected, rtol=1e-15)
 
 

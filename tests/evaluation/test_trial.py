@@ -391,7 +391,7 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "--remove or --filter"),
+        ([], "one of --remove, --keep and --filter"),
         (["--remove", "dgo"], "nearest is 'dog'"),
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
         (["--remove", "dog", "--retrained", "base.parquet"], "a column 'dog', a retired label"),

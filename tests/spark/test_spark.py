@@ -482,7 +482,7 @@ def checked_sums(rows, **options):
     batch = pa.record_batch({"id": list("abc")[: len(rows)], "c": pa.array(rows)})
     source = ListColumn("c", (*range(len(rows[0])),), fixed_size=False)
     checked = CheckedRows(source, "probabilities", "id", **options)
-    return next(confidences for _, confidences in checked.of(iter([batch])))
+    return next(confidences for _, confidences, _ in checked.of(iter([batch])))
 
 
 @needs_pyspark
