@@ -203,10 +203,12 @@ class LabelPlan(Mapping[Label, Destination]):
 
         if not texts:
             return self
-        return self._with(
-            (match(label), [(match(to), weight) for to, weight in parts])
+        changes = [
+            (match(label), tuple((match(to), weight) for to, weight in parts))
             for label, parts in self.parts
-        )
+        ]
+        # The labels 1, 1.0 and True differ.
+        return self if repr(changes) == repr([*self.parts]) else self._with(changes)
 
     def named(self, title: str | None = None, note: str | None = None) -> LabelPlan:
         """Return the plan with another title or note, where one is given."""

@@ -61,7 +61,8 @@ def filter_rows(
         chunk = slice(start, start + size)
         given, result = rows[chunk if at is None else at[chunk]], out[chunk]
         if is_compiled:
-            given = np.require(given, dtype=exact, requirements=["C", "A"])
+            if given.dtype != exact or not (given.flags.c_contiguous and given.flags.aligned):
+                given = np.require(given, dtype=exact, requirements=["C", "A"])
             result = result if result.dtype == exact else np.empty(result.shape, dtype=exact)
         masses = None if mass is None else mass[chunk]
         bad = loop(task, given, result, masses)

@@ -97,14 +97,14 @@ def step_numbers(
     is 1 - diagonal. There is no residual where x_i is at most ``quiet`` times the sum of the
     other entries. ``weight`` is the sum of the share.
     """
-    # Not @, whose threads take longer to start than these sums.
-    label, others = mean[step], mean[step + 1 :]
-    square, squares = np.square(mean[step:]).sum(), np.square(others).sum()
+    # Not @, whose threads take longer to start than these sums; and in Python's own numbers, of
+    # which a product may be infinite.
+    label, others = float(mean[step]), mean[step + 1 :]
+    squares = float(np.square(others).sum())
+    square = squares + label * label
     diagonal, pull = squares / square, label / square
-    with np.errstate(over="ignore"):
-        quiet = pull * others.min() / diagonal * SPARE if diagonal > 0 else LARGEST
-    numbers = float(diagonal), float(label * pull), min(float(quiet), LARGEST), float(share.sum())
-    return numbers, float(pull)
+    quiet = pull * float(others.min()) / diagonal * SPARE if diagonal > 0 else LARGEST
+    return (diagonal, label * pull, min(quiet, LARGEST), float(share.sum())), pull
 
 
 def mixing(

@@ -33,11 +33,12 @@ def fit_chain(
     means, shares = np.zeros((2, k, n_labels))
     pulls, given, numbers = *np.zeros((2, k, n_labels)), np.zeros((4, k))
     for step, rows in enumerate(references):
+        left = order[step:]
         # The rows of a later label first pass through the steps already fitted.
-        fitted = Recipe(order, pulls[:step], given[:step], numbers[:, :step].copy(), order[step:])
+        fitted = Recipe(order, pulls[:step], given[:step], numbers[:, :step].copy(), left)
         advanced = filter_rows(fitted, rows.astype(np.float64), input).rows
         mean, share = label_statistics(np.asarray(advanced, dtype=np.float64))
-        means[step, order[step:]], shares[step, order[step:]] = mean, share
+        means[step, left], shares[step, left] = mean, share
         numbers[:, step], pull = step_numbers(mean, share, 0)
         pulls[step, step + 1 :] = pull * mean[1:]
         given[step, step:] = share / numbers[3, step]
@@ -59,6 +60,8 @@ def label_statistics(rows: Float64s) -> tuple[Float64s, Float64s]:
     find = compiled.mean_and_direction if compiled.is_available() else mean_and_direction
     mean, share = find(rows, ROUNDING)
     share[0] = 0.0
+    if share.sum() > NOTHING:
+        return mean, share
     for fallback in (mean, np.ones(len(mean))):
         if share.sum() <= NOTHING:
             share = fallback.copy()

@@ -15,6 +15,8 @@ Result = TypeVar("Result")
 
 def on_threads(work: Callable[[int], Result], starts: range, threads: int) -> list[Result]:
     """Map the starts in order, by this thread and by others that end with the call."""
+    if threads == 1 or len(starts) < 2:
+        return [work(start) for start in starts]
     waiting, results, errors = iter(starts), dict[int, Result](), list[BaseException]()
 
     def run() -> None:

@@ -92,9 +92,10 @@ def problems(
         first, sentence = plan._header
         if first in map(str, classes):
             yield sentence
-    columns = known_columns(plan, classes)
-    if (columns < 0).any():
-        yield str(no_such_label([*plan][int(np.argmin(columns))], classes))
+    if plan.unlisted == "retire" or len(changes) < len(plan):  # otherwise all are known
+        columns = known_columns(plan, classes)
+        if (columns < 0).any():
+            yield str(no_such_label([*plan][int(np.argmin(columns))], classes))
     unlisted = [label for column, label in enumerate(classes) if column not in changes]
     if unlisted and plan.unlisted == "error":
         yield f"The plan does not list {listing(unlisted)}: list every label of the model."
