@@ -37,12 +37,10 @@ def measure_merges(rng: np.random.Generator, repeats: int, part: int) -> Iterato
         merging = OutputFilter.mask(range(n), changes)
         of_logits = merging.taking("logits")
         matrix = dense(merging)
-        retired = rng.permutation(n)[: max(1, int(n * RETIRED_PART))].tolist()
+        retired = range(max(1, int(n * RETIRED_PART)))
         merged = {label: to for label, to in changes.items() if label not in retired}
         reference, truth = reference_rows(rng, n, len(retired), 20)
-        retiring = fit_filter(
-            reference, np.array(retired)[truth], remove=dict.fromkeys(retired) | merged
-        )
+        retiring = fit_filter(reference, truth, remove=dict.fromkeys(retired) | merged)
         keep, kept = retiring.retained_columns, dense(retiring)[retiring.retained_columns]
 
         def retire_line(rows=rows, keep=keep, kept=kept):  # type: ignore[no-untyped-def]

@@ -49,6 +49,16 @@ def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
     yield from across(cpu["apply"], ("rows", "labels", "removed"))
     yield "The outputs of a real network, ResNet18 on CIFAR-10, repeated to 200,000 rows:\n"
     yield from across(cpu["real"], ("labels", "removed", "set"))
+    yield "Merges: our time over that of `P @ M`, M dense, or `softmax(z) @ M` for logits.\n"
+    sizes = {"rows": "rows", "labels": "n", "merged": "merged", "into": "into"}
+    paths = {name: name for name in cpu["merge"][0] if name not in sizes}
+    yield from table(sizes | paths, cpu["merge"])
+    found = cpu["lists"]
+    yield (
+        f"Lists of allowed labels: {found['rows']:,} rows of {found['labels']} labels take "
+        f"{shown(found['one list'])} times as long with one list for all rows as a mask alone, and "
+        f"{shown(found['lists'])} times with {found['number of lists']:,} lists, one per row.\n"
+    )
     yield f"{gpu['machine']['gpu']}, PyTorch {gpu['machine']['versions']['torch'].split('+')[0]}:\n"
     columns = {"shape": "shape", "dtype": "dtype", "removed": "k", "input": "input"}
     ratios = {"copies": "in copies of the input", "softmax": "over PyTorch's softmax(z[:, keep])"}

@@ -85,6 +85,8 @@ def label_key(label: object) -> str:
     Python salts the hashes of strings but not of numbers: a hostile file could choose numbers
     that collide, so that looking them up takes minutes.
     """
+    if type(label) is int:  # the usual case first, as this is called once per label and more
+        return f"{label:x}"
     if isinstance(label, str):
         return f"'{label}"
     if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
@@ -103,13 +105,13 @@ def known_columns(labels: Iterable[Any], classes: Sequence[Label]) -> Columns:
 
     True equals 1 in Python, but a boolean mask does not mean the labels 0 and 1.
     """
-    column_of, columns = columns_of(tuple(classes)), []
-    for label in labels:
-        plain = label.item() if isinstance(label, np.generic) else label
-        column = column_of.get(label_key(plain), -1)
-        if column >= 0 and isinstance(classes[column], bool) != isinstance(plain, bool):
-            column = -1
-        columns.append(column)
+    column_of = columns_of(tuple(classes))
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    columns = [column_of.get(label_key(label), -1) for label in plain]
+    if bool in {*map(type, classes), *map(type, plain)}:
+        for at, column in enumerate(columns):
+            if column >= 0 and isinstance(classes[column], bool) != isinstance(plain[at], bool):
+                columns[at] = -1
     return np.array(columns, dtype=np.intp)
 
 
