@@ -261,20 +261,18 @@ CLONED static void NAME(restrict)(REAL *rows, Py_ssize_t n_rows, Py_ssize_t n, c
         double kept[SUMS] = {0}, lost[SUMS] = {0}, last_kept = 0.0, last_lost = 0.0;
         Py_ssize_t j = 0, number = 0;
         for (; j + SUMS <= n; j += SUMS)
-            for (int s = 0; s < SUMS; s++) {
-                REAL is_allowed = (REAL)allowed[j + s];
-                kept[s] += x[j + s] * is_allowed;
-                lost[s] += x[j + s] * (1 - is_allowed);
-            }
-        for (; j < n; j++) {
-            last_kept += x[j] * (REAL)allowed[j];
-            last_lost += x[j] * (REAL)(1 - allowed[j]);
-        }
+            for (int s = 0; s < SUMS; s++) kept[s] += x[j + s] * (REAL)allowed[j + s];
+        for (; j < n; j++) last_kept += x[j] * (REAL)allowed[j];
         JOIN(kept, SUM)
-        JOIN(lost, SUM)
-        double total = last_kept + kept[0], rest = last_lost + lost[0], inverse = 1.0 / total;
+        double total = last_kept + kept[0], inverse = 1.0 / total;
         (void)inverse;
-        if (mass) mass[i] = rest / (rest + total);
+        if (mass) { /* added up: a subtraction would lose digits */
+            for (j = 0; j + SUMS <= n; j += SUMS)
+                for (int s = 0; s < SUMS; s++) lost[s] += x[j + s] * (REAL)(1 - allowed[j + s]);
+            for (; j < n; j++) last_lost += x[j] * (REAL)(1 - allowed[j]);
+            JOIN(lost, SUM)
+            mass[i] = (last_lost + lost[0]) / (last_lost + lost[0] + total);
+        }
         if (absolute)
             for (j = 0; j < n; j++) x[j] *= (REAL)allowed[j];
         else if (!(total <= NOTHING)) /* rows that are not valid stay NaN */
