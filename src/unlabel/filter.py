@@ -310,7 +310,7 @@ class OutputFilter:
         choice(scores, SCORES, "scores")
         if self.method == "literal":
             check_rows(flat, self.input, self.classes_in)
-        options: dict[str, Any] = {"absolute": scores == "absolute", "with_lost": False}
+        options: dict[str, Any] = {"absolute": scores == "absolute", "with_not_allowed": False}
         if allow is not None:
             options["allowed"] = as_allowed(allow, self.classes, self.removed, len(flat))
         filtered = self.filter_checked(flat, tolerance=SUM_TOLERANCE[rows.dtype], **options)
@@ -344,13 +344,13 @@ class OutputFilter:
         with_mass: bool = False,
         allowed: Allowed | None = None,
         absolute: bool = False,
-        with_lost: bool = True,
+        with_not_allowed: bool = True,
         **more: Any,
     ) -> Filtered:
         """Apply the filter to rows that were validated before, and give their masses too."""
         if allowed is not None:
             more["with_mass"] = with_mass
-            return self._filter_allowed(rows, allowed, absolute, with_lost, **more)
+            return self._filter_allowed(rows, allowed, absolute, with_not_allowed, **more)
         if self.method == "literal":
             probabilities = as_probabilities(rows, self.input)
             result = apply_literal(probabilities, self.removed_columns, self.means, self.shares)
@@ -359,7 +359,7 @@ class OutputFilter:
         return self._filter(rows, with_mass=with_mass, **more)
 
     def _filter_allowed(
-        self, rows: Floats, allowed: Allowed, absolute: bool, with_lost: bool, **options: Any
+        self, rows: Floats, allowed: Allowed, absolute: bool, with_not_allowed: bool, **options: Any
     ) -> Filtered:
         if self.method == "literal":
             raise UnlabelError("method='literal' does not give probabilities: leave out `allow`.")
@@ -367,7 +367,11 @@ class OutputFilter:
         dtype = np.promote_types(rows.dtype, np.float32).type
         filtered = self._filter(rows, dtype=dtype, **options)
         not_allowed = restrict(
-            filtered.rows, allowed.lists, allowed.of_row, absolute=absolute, with_mass=with_lost
+            filtered.rows,
+            allowed.lists,
+            allowed.of_row,
+            absolute=absolute,
+            with_mass=with_not_allowed,
         )
         result = filtered.rows.astype(rows.dtype, copy=False)
         return filtered._replace(rows=result, not_allowed=not_allowed)

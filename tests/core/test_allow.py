@@ -109,6 +109,12 @@ def test_labels_that_the_plan_retired_are_counted_and_others_are_unmatched():
     )
 
 
+def test_labels_of_the_same_text_are_not_told_apart_silently():
+    fitted = OutputFilter.mask([1, "1", "a"], ["a"])
+    with pytest.raises(UnlabelError, match="labels are the same text"):
+        fitted.apply([[0.5, 0.25, 0.25]], allow=AllowLists({"x": ["1"]}).rows(["x"]))
+
+
 def test_rows_without_a_list_may_be_allowed_everything():
     rows = np.tile([0.1, 0.2, 0.3, 0.2, 0.1, 0.1], (3, 1))
     names = ["zoo", None, "elsewhere"]
