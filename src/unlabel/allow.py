@@ -101,8 +101,8 @@ class AllowLists:
         column_of = {str(label): column for column, label in enumerate(classes)}
         if len(column_of) < len(classes):
             raise UnlabelError(
-                "Two of the filter's labels are the same text, and lists tell labels apart by their "
-                "texts: rename one of them."
+                "Two of the filter's labels are the same text, and lists tell labels apart by "
+                "their texts: rename one of them."
             )
         columns = np.array([column_of.get(str(label), -1) for label in self.labels], dtype=np.intp)
         gone = {str(label) for label in retired}
