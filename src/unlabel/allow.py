@@ -12,7 +12,7 @@ import numpy as np
 from unlabel._files import allow_file
 from unlabel._labels import as_labels, is_missing, known_columns, listing, nearest, no_such_label
 from unlabel._typing import Booleans, Columns, Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError, UnlabelError
 from unlabel.validation import choice
 
 Unmatched = Literal["error", "ignore"]
@@ -169,9 +169,10 @@ class MatchedLists:
             if -1 in others:
                 at = others.index(-1)
                 which = "no list" if is_missing(given[at]) else f"the unknown list {given[at]!r}"
-                raise UnlabelError(
-                    f"Row {first_row + at} names {which}: the lists are {listing(self.names)}; to "
-                    "allow such rows all labels, say missing='all' (--allow-missing all)."
+                raise RowError(
+                    first_row + at,
+                    f" names {which}: the lists are {listing(self.names)}; to allow such rows all "
+                    "labels, say missing='all' (--allow-missing all).",
                 ) from None
         every = np.ones((1, self.allowed.shape[1]), dtype=np.bool_)
         allowed = np.vstack([self.allowed, every])
@@ -220,7 +221,7 @@ def as_allowed(
         matrix = matrix.reshape(n_rows, len(classes))
         empty = np.flatnonzero(~matrix.any(axis=1))
         if empty.size:
-            raise UnlabelError(f"Row {empty[0]} is allowed no label: allow it at least one.")
+            raise RowError(int(empty[0]), " is allowed no label: allow it at least one.")
         return Allowed(matrix, np.arange(n_rows))
     labels = as_labels([*allow] if isinstance(allow, set | frozenset) else allow, "allow")
     columns = known_columns(labels, classes)

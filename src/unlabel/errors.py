@@ -10,6 +10,29 @@ class UnlabelError(ValueError):
     """A mistake of the user; the message names it in one sentence and says what to do."""
 
 
+class RowError(UnlabelError):
+    """A mistake in one row; whoever read the row may know a better name for its place.
+
+    Examples
+    --------
+    >>> error = RowError(3, " sums to 1.2: divide it by its sum.")
+    >>> str(error), error.at("line 4")
+    ('Row 3 sums to 1.2: divide it by its sum.', 'Line 4 sums to 1.2: divide it by its sum.')
+    """
+
+    def __init__(self, row: int, after: str, before: str = "") -> None:
+        super().__init__(row, after, before)
+        self.row, self.after, self.before = row, after, before
+
+    def __str__(self) -> str:
+        return self.at(f"row {self.row}")
+
+    def at(self, place: str) -> str:
+        """Give the message with another name for the place of the row."""
+        message = f"{self.before}{place}{self.after}"
+        return message[0].upper() + message[1:]
+
+
 class MissingExtraError(ModuleNotFoundError, UnlabelError):
     """An import that failed because an extra of `unlabel` is not installed."""
 

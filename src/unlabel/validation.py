@@ -17,7 +17,7 @@ from unlabel._row_sums import (
 )
 from unlabel._set_aside import SetAside
 from unlabel._typing import Columns, Float64s, Floats, InputKind, Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError, UnlabelError
 
 
 def choice(value: object, options: Sequence[str], name: str) -> None:
@@ -217,7 +217,7 @@ def check_rows(
         labels = range(rows.shape[1]) if classes is None else classes
         problem = _problem(rows[at].astype(np.float64), labels, rows)
         number = first_row + at if numbers is None else numbers[at]
-        raise UnlabelError(f"Row {number} is not a {kind}: {problem}.")
+        raise RowError(int(number), f" is not a {kind}: {problem}.")
 
 
 def _problem(row: Float64s, labels: Sequence[Label], rows: Floats) -> str:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError
 
 SPREADSHEET_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -43,8 +43,8 @@ def as_floats(column: pa.Array, name: str, first_row: int, per_row: int = 1) -> 
         if bad == len(column):
             return _cast(column)
         shown = str(column[bad].as_py())[:SHOWN_LETTERS]
-        raise UnlabelError(
-            f"Row {first_row + bad // per_row} has {shown!r} in column {name!r}: give a number."
+        raise RowError(
+            first_row + bad // per_row, f" has {shown!r} in column {name!r}: give a number."
         ) from error
 
 

@@ -17,7 +17,7 @@ from unlabel._labels import is_missing, no_such_label
 from unlabel._set_aside import SetAside
 from unlabel._tables.cells import plain
 from unlabel._typing import Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError, UnlabelError
 
 # As Arrow and JSON, Python, and spreadsheets write them.
 TRUTH_VALUES = {"true", "false", "True", "False", "TRUE", "FALSE"}
@@ -101,8 +101,10 @@ def true_labels(
             continue
         row = first_row + int(np.argmax(indices == code))
         if label is None:
-            raise UnlabelError(f"Row {row} has no true label in column {name!r}: give it one.")
-        raise no_such_label(label, classes, f", and row {row} has it as its true label")
+            raise RowError(row, f" has no true label in column {name!r}: give it one.")
+        told = str(no_such_label(label, classes, ", and \0 has it as its true label"))
+        before, _, after = told.partition("\0")  # no label shows one: it would be escaped
+        raise RowError(row, after, before)
     found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)
     return np.asarray(found[indices])
 
