@@ -23,6 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from unlabel import LabelRemover, OutputFilter
+from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table
 from workload import confidences, machine
@@ -55,7 +56,7 @@ def commands(path: Path, fitted: OutputFilter, names: list[str]) -> dict[str, Ca
             input="probabilities",
             calibrate=False,
             classes=names,
-            list_column=None,
+            reading=Reading(),
             label_column="label",
             progress=lambda fraction: None,
         ),

@@ -157,8 +157,8 @@ class MatchedLists:
     unmatched: tuple[Label, ...]  # labels that the filter does not give
     retired: int  # the number of labels that it retired
 
-    def of_rows(self, names: Any, missing: Missing, first_row: int = 0) -> Allowed:
-        """Find each row's list; `first_row` is the number of the first one, for messages."""
+    def of_rows(self, names: Any, missing: Missing) -> Allowed:
+        """Find each row's list."""
         given = names if isinstance(names, list) else np.asarray(names).ravel().tolist()
         number = {name: at for at, name in enumerate(self.names)}
         try:  # rows are many: look each name up once, and ask questions later
@@ -170,7 +170,7 @@ class MatchedLists:
                 at = others.index(-1)
                 which = "no list" if is_missing(given[at]) else f"the unknown list {given[at]!r}"
                 raise RowError(
-                    first_row + at,
+                    at,
                     f" names {which}: the lists are {listing(self.names)}; to allow such rows all "
                     "labels, say missing='all' (--allow-missing all).",
                 ) from None

@@ -10,7 +10,8 @@ from commands import unlabel
 from unlabel import OutputFilter
 from unlabel._set_aside import SetAside
 from unlabel._tables import formats
-from unlabel._tables.layout import table_columns
+from unlabel._tables.opening import open_predictions
+from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
 from unlabel.fitting import fit_filter
 
@@ -110,11 +111,9 @@ def test_a_misspelt_retired_label_is_refused(tmp_path):
 
 def test_the_rows_that_were_not_set_aside_are_known_by_number(tmp_path):
     write(tmp_path / "in.parquet")
-    table = formats.open_table(tmp_path / "in.parquet")
     aside = SetAside(NAMES)
     rows, labels, numbers = read_confidences(
-        table,
-        table_columns(table, NAMES),
+        open_predictions(tmp_path / "in.parquet", NAMES, Reading()),
         input="probabilities",
         label_column="label",
         progress=lambda part: None,

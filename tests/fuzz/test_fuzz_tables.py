@@ -14,6 +14,7 @@ from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import NUMBERS, TEXTS, edited_bytes
 from unlabel import UnlabelError
 from unlabel._tables.formats import open_table
+from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table
 from unlabel.fitting import fit_filter
@@ -160,7 +161,7 @@ def fit(path, method):
         input="probabilities",
         calibrate=False,
         classes=None,
-        list_column=None,
+        reading=Reading(),
         label_column="label",
         progress=lambda part: None,
     )

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from unlabel._labels import listing
 from unlabel._tables.cells import plain
+from unlabel._tables.predictions import Part
 from unlabel._typing import SCORES, Scores
 from unlabel.allow import MISSING, Allowed, AllowLists, MatchedLists, Missing, Unmatched
 from unlabel.errors import UnlabelError
@@ -28,17 +29,17 @@ class Allowing:
     scores: Scores = "renormalised"
     not_allowed: bool = False  # whether the mass that was not allowed becomes a column
 
-    def of_rows(self, batch: pa.RecordBatch, first_row: int) -> Allowed:
-        """Find the labels that each row of a batch may have."""
+    def of_rows(self, part: Part) -> Allowed:
+        """Find the labels that each row of a part may have."""
         if self.by is None:
             only = self.matched.of_rows([*self.matched.names], self.missing)
-            return Allowed(only.lists, np.zeros(len(batch), dtype=np.intp))
-        names = self._names(batch.column(self.by))
+            return Allowed(only.lists, np.zeros(len(part), dtype=np.intp))
+        names = self._names(part.cells(self.by))
         encoded = names.dictionary_encode("encode")
         try:
             distinct = self.matched.of_rows(encoded.dictionary.to_pylist(), self.missing)
         except UnlabelError:  # say it again, of the row
-            return self.matched.of_rows(names.to_pylist(), self.missing, first_row)
+            return self.matched.of_rows(names.to_pylist(), self.missing)
         return Allowed(distinct.lists, distinct.of_row[encoded.indices.to_numpy()])
 
     def _names(self, column: pa.Array) -> pa.Array:

@@ -24,7 +24,7 @@ def plain(column: pa.Array) -> pa.Array:
     return pc.cast(column, pa.string()) if _is_text(column.type) else column
 
 
-def as_floats(column: pa.Array, name: str, first_row: int, per_row: int = 1) -> npt.NDArray[Any]:
+def as_floats(column: pa.Array, name: str, per_row: int = 1) -> npt.NDArray[Any]:
     """Convert a column with `per_row` numbers in each row; empty cells become NaN."""
     column = plain(column)
     if pa.types.is_floating(column.type):
@@ -44,7 +44,7 @@ def as_floats(column: pa.Array, name: str, first_row: int, per_row: int = 1) -> 
             return _cast(column)
         shown = str(column[bad].as_py())[:SHOWN_LETTERS]
         raise RowError(
-            first_row + bad // per_row, f" has {shown!r} in column {name!r}: give a number."
+            bad // per_row, f" has {shown!r} in column {name!r}: give a number."
         ) from error
 
 
@@ -72,7 +72,7 @@ def numeric_columns(batch: pa.RecordBatch) -> tuple[list[str], list[str], list[s
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         is_float = pa.types.is_floating(kind)
         if is_float:
-            values = as_floats(column.drop_null(), name, 0)
+            values = as_floats(column.drop_null(), name)
         elif _is_text(kind):
             values = _numbers_among(plain(column))
         else:

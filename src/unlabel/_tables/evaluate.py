@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from unlabel._set_aside import SetAside
-from unlabel._tables.formats import open_table
 from unlabel._tables.labels import positions_by_text
+from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.plans import plan_of_texts
-from unlabel._tables.streaming import confidence_columns, read_confidences
+from unlabel._tables.predictions import Reading
+from unlabel._tables.streaming import read_confidences
 from unlabel._typing import Columns, Floats, InputKind, Label, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary, summarise
@@ -39,15 +40,13 @@ def evaluate_tables(
     input: InputKind | None,
     label_column: str,
     classes: Sequence[str] | None,
-    list_column: str | None,
+    reading: Reading,
     strict: bool,
-    normalize: bool,
     progress: Progress,
 ) -> Summary:
     """Evaluate a change of labels, or a filter, on a table with true labels.
 
-    Rows that cannot be judged are set aside; if `strict`, they are refused. Rows are divided by
-    their sums first if `normalize` says so.
+    Rows that cannot be judged are set aside; if `strict`, they are refused.
     """
     if [remove, keep, fitted].count(None) != 2:
         raise UnlabelError("Give one of --remove, --keep and --filter: labels, or a filter.")
@@ -65,41 +64,40 @@ def evaluate_tables(
         """Report the progress of one table, or of the summary at the end."""
         return lambda part: progress((done + part) / (2 + len(retrained)))
 
-    table = open_table(base)
-    columns = confidence_columns(table, names, list_column, label_column)
-    aside = SetAside(columns.classes)
+    predictions = open_predictions(base, names, reading, label_column=label_column)
+    predictions.require_truth(label_column)
+    classes_in = predictions.classes
+    aside = SetAside(classes_in)
     rows, labels, row_numbers = read_confidences(
-        table,
-        columns,
+        predictions,
         input=kind,
         label_column=label_column,
         aside=None if strict else aside,
-        normalize=normalize,
+        normalize=reading.normalize,
         progress=task(0),
     )
     row_count = len(rows) + aside.rows
     change = fitted
     if change is None:
-        plan = plan_of_texts(
-            columns.classes, remove, keep, from_column=from_column, to_column=to_column
-        )
-        change = OutputFilter.mask(columns.classes, plan)
+        plan = plan_of_texts(classes_in, remove, keep, from_column=from_column, to_column=to_column)
+        change = OutputFilter.mask(classes_in, plan)
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
         """Read a retrained model's table; its true labels, if any, must be the base's."""
-        table = open_table(path)
-        _refuse_old_labels(path, {*table.schema.names, *map(str, table.classes or ())}, change)
-        truth = label_column if label_column in table.schema.names else None
+        _refuse_old_labels(path, names_in(path, reading), change)
+        own = open_predictions(path, change.classes, reading, label_column=label_column)
+        truth = label_column if own.has(label_column) else None
+        if truth is not None:
+            own.require_truth(truth)
         old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
         own_aside = SetAside([*old_and_new.values()])
         rows, own_labels, own_numbers = read_confidences(
-            table,
-            confidence_columns(table, change.classes, list_column, truth),
+            own,
             input=kind,
             label_column=truth,
             label_classes=own_aside.classes,
             aside=None if strict else own_aside,
-            normalize=normalize,
+            normalize=reading.normalize,
             progress=progress,
         )
         if len(rows) + own_aside.rows != row_count:
@@ -123,7 +121,7 @@ def evaluate_tables(
         trial = try_filter(fitted, rows, labels, retrained=models)
     else:
         trial = try_labels(
-            rows, labels, classes=columns.classes, remove=change.plan, retrained=models, input=kind
+            rows, labels, classes=classes_in, remove=change.plan, retrained=models, input=kind
         )
     if aside.rows:
         numbers = row_numbers[trial.row_numbers]

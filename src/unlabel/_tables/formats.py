@@ -26,7 +26,7 @@ from unlabel._files.atomic import require_file
 from unlabel._labels import as_labels
 from unlabel._tables.csv_input import CsvFile
 from unlabel._typing import Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError, UnlabelError
 
 Batches = Iterator[tuple[pa.RecordBatch, float]]
 
@@ -73,11 +73,21 @@ def open_table(path: str | os.PathLike[str]) -> Table:
 
 @contextmanager
 def errors_naming(
-    path: Path, action: str = "", *libraries: type[Exception], advice: str = ""
+    path: Path,
+    action: str = "",
+    *libraries: type[Exception],
+    advice: str = "",
+    place: Callable[[int], str] | None = None,
 ) -> Iterator[None]:
-    """Name the file in every error; one of a library becomes a sentence about the failed action."""
+    """Name the file in every error; one of a library becomes a sentence about the failed action.
+
+    An error about a row says where it is, by its `place`.
+    """
     try:
         yield
+    except RowError as error:
+        where = f"row {error.row}" if place is None else place(error.row)
+        raise UnlabelError(f"{path}: {error.at(where)} {advice}".rstrip()) from error
     except UnlabelError as error:
         raise UnlabelError(f"{path}: {error} {advice}".rstrip()) from error
     except libraries as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from unlabel._labels import is_missing, listing
 from unlabel._tables.cells import NUMBER, plain
 from unlabel._tables.labels import label_cells, label_positions
-from unlabel._typing import Columns, Label
+from unlabel._tables.predictions import Part
+from unlabel._typing import Booleans, Columns, Label
 from unlabel.allow import Allowed
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -22,9 +23,9 @@ from unlabel.filter import OutputFilter
 TRUE_LABELS = "label"  # what `fit` and `evaluate` call them: no predictions, and never stale
 
 
-def refuse_other_values(batch: pa.RecordBatch, name: str, classes: Sequence[Label]) -> None:
+def refuse_other_values(column: pa.Array, name: str, classes: Sequence[Label]) -> None:
     """Refuse to update a column none of whose values is a label of the model."""
-    values = label_cells(batch.column(name), name).unique().drop_null()
+    values = label_cells(column, name).unique().drop_null()
     named = [value for value in values.to_pylist() if not is_missing(value)]
     if named and not any(found is not None for found in label_positions(values, classes)):
         raise UnlabelError(
@@ -33,22 +34,21 @@ def refuse_other_values(batch: pa.RecordBatch, name: str, classes: Sequence[Labe
         )
 
 
-def update_labels(
-    batch: pa.RecordBatch,
+def updated_labels(
+    column: pa.Array,
     name: str,
     fitted: OutputFilter,
     before: Columns,
     answers: Columns,
     labels: Iterable[Label],
     allowed: Allowed | None = None,
-) -> pa.RecordBatch:
+) -> pa.Array:
     """Bring a column of labels up to date.
 
     The old top label, which is `before`, becomes the new answer, an index of `labels`. So does
     a label without a single destination, or with one that is not allowed. Any other label
     becomes its destination, and texts that are not labels stay.
     """
-    column = batch.column(name)
     cells = plain(column)
     texts = _in_type([*map(str, labels)], cells.type, name)
     encoded = label_cells(column, name).dictionary_encode("encode")
@@ -60,10 +60,7 @@ def update_labels(
     if allowed is not None:
         is_answer |= ~allowed.lists[allowed.of_row, to]
     new = texts.take(pa.array(np.where(is_answer, answers, to)))
-    columns = batch.columns
-    updated = pc.cast(pc.if_else(pa.array(old >= 0), new, cells), column.type)
-    columns[batch.schema.get_field_index(name)] = updated
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return pc.cast(pc.if_else(pa.array(old >= 0), new, cells), column.type)
 
 
 def _in_type(texts: list[str], kind: pa.DataType, name: str) -> pa.Array:
@@ -87,19 +84,15 @@ class StaleRows:
         fates = zip(fitted.classes_in, fitted.outcome.columns.tolist(), strict=True)
         self._is_stale = {str(label): to < 0 or fitted.classes[to] != label for label, to in fates}
 
-    def find_columns(self, batch: pa.RecordBatch, others: Collection[str | None]) -> None:
-        """Find the columns besides `others` whose first texts are all labels of the model.
+    def find_columns(self, part: Part, updated: str | None) -> None:
+        """Find the columns besides the `updated` one whose first texts are all labels.
 
         Columns of numbers are not found, whatever their type, as they may count anything.
         """
-        names = Counter(batch.schema.names)
         self._names = [
             name
-            for name, times in names.items()
-            if times == 1
-            and name not in others
-            and name != TRUE_LABELS
-            and self._holds_labels(plain(batch.column(name)))
+            for name, column in part.others().items()
+            if name not in (updated, TRUE_LABELS) and self._holds_labels(plain(column))
         ]
 
     def _holds_labels(self, column: pa.Array) -> bool:
@@ -109,10 +102,12 @@ class StaleRows:
         is_name = [re.match(NUMBER, text) is None for text in texts]
         return len(texts) > 1 and any(is_name) and texts <= self._is_stale.keys()
 
-    def count(self, batch: pa.RecordBatch) -> None:
-        """Count the stale rows of a batch."""
+    def count(self, part: Part, kept: Booleans | None) -> None:
+        """Count the stale rows of a part, or those of them that are kept."""
         for name in self._names:
-            for text, rows in zip(*plain(batch.column(name)).value_counts().flatten(), strict=True):
+            column = plain(part.cells(name))
+            column = column if kept is None else column.filter(pa.array(kept))
+            for text, rows in zip(*column.value_counts().flatten(), strict=True):
                 self._rows[name] += rows.as_py() * self._is_stale.get(text.as_py(), False)
 
     def remarks(self) -> list[str]:

@@ -75,18 +75,17 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
 
 
 def true_labels(
-    batch: pa.RecordBatch,
+    column: pa.Array,
     name: str,
     classes: Sequence[Label],
-    first_row: int,
     aside: SetAside | None = None,
 ) -> npt.NDArray[np.intp]:
-    """Find the positions of a batch's true labels among the labels of the model.
+    """Find the positions of a column's true labels among the labels of the model.
 
     The position is -1 if the row is set aside. Without `aside`, where they are counted, no
     row is.
     """
-    cells = label_cells(batch.column(name), name)
+    cells = label_cells(column, name)
     encoded = pc.dictionary_encode(cells, null_encoding="encode")
     positions = label_positions(encoded.dictionary, classes)
     indices = encoded.indices.to_numpy()
@@ -99,7 +98,7 @@ def true_labels(
         if aside is not None:
             aside.add(label, int(counts[code]))
             continue
-        row = first_row + int(np.argmax(indices == code))
+        row = int(np.argmax(indices == code))
         if label is None:
             raise RowError(row, f" has no true label in column {name!r}: give it one.")
         told = str(no_such_label(label, classes, ", and \0 has it as its true label"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number
 from unlabel._tables.formats import Table, list_column
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
 from unlabel._typing import Floats, Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError, UnlabelError
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class WideColumns:
         """The names of the columns that hold confidences."""
         return [str(label) for label in self.classes]
 
-    def read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
+    def read(self, batch: pa.RecordBatch) -> Floats:
         """Read the confidences of a batch into an array."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        return np.column_stack([as_floats(columns[name], name, first_row) for name in self.names])
+        return np.column_stack([as_floats(columns[name], name) for name in self.names])
 
     def columns(self, rows: Floats) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns."""
@@ -63,7 +63,7 @@ class ListColumn:
         """The names of the columns that hold confidences."""
         return [self.name]
 
-    def read(self, batch: pa.RecordBatch, first_row: int) -> Floats:
+    def read(self, batch: pa.RecordBatch) -> Floats:
         """Read the confidences of a batch into an array."""
         lists = batch.column(self.name)
         lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
@@ -72,11 +72,12 @@ class ListColumn:
         if wrong.any():
             at = int(np.argmax(wrong))
             found = f"{lengths[at]} entries" if lengths[at] >= 0 else "no list"
-            raise UnlabelError(
-                f"Row {first_row + at} has {found} in column {self.name!r} and there are "
-                f"{labels} labels: give one entry per label."
+            raise RowError(
+                at,
+                f" has {found} in column {self.name!r} and there are {labels} labels: give one "
+                "entry per label.",
             )
-        rows = as_floats(lists.flatten(), self.name, first_row, labels).reshape(-1, labels)
+        rows = as_floats(lists.flatten(), self.name, labels).reshape(-1, labels)
         return rows if self.order is None else rows[:, self.order]
 
     def columns(self, rows: Floats) -> dict[str, pa.Array]:
@@ -88,6 +89,35 @@ class ListColumn:
 
 
 TableColumns = WideColumns | ListColumn
+
+
+@dataclass(frozen=True)
+class ColumnPart:
+    """The rows of a batch, as a part of a table."""
+
+    batch: pa.RecordBatch
+    columns: TableColumns
+    first_row: int = 0
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def confidences(self) -> Floats:
+        """Read the confidences, with one column per label."""
+        return self.columns.read(self.batch)
+
+    def cells(self, name: str) -> pa.Array:
+        """Give the cells of a column."""
+        return self.batch.column(name)
+
+    def others(self) -> dict[str, pa.Array]:
+        """Give the columns beside the confidences, but for those that share a name."""
+        times, own = Counter(self.batch.schema.names), {*self.columns.names}
+        return {name: self.cells(name) for name in times if times[name] == 1 and name not in own}
+
+    def place(self, row: int) -> str:
+        """Say where a row is, for messages."""
+        return f"row {self.first_row + row}"
 
 
 def find_columns(
@@ -228,21 +258,13 @@ def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
     return WideColumns(as_classes(decimals), guess, doubtful)
 
 
-def no_label_column(
-    table: Table, name: str, classes: Sequence[Label] | None, list_column: str | None
-) -> UnlabelError:
+def no_label_column(table: Table, name: str, columns: TableColumns) -> UnlabelError:
     """Describe a missing column of true labels, and name the column that may be meant."""
     hint = nearest_column(table.schema.names, name)
-    with suppress(UnlabelError):
-        columns = table_columns(table, classes, list_column=list_column)
-        confidences, head = set(columns.names), table.head()
-        found = [
-            other
-            for other, column in zip(head.schema.names, head.columns, strict=True)
-            if other not in confidences and _holds_labels(column, columns.classes)
-        ]
-        if len(found) == 1:
-            hint = f"; the one that holds labels is {found[0]!r}"
+    others = ColumnPart(table.head(), columns).others()
+    found = [other for other, cells in others.items() if _holds_labels(cells, columns.classes)]
+    if len(found) == 1:
+        hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(
         f"{table.path} has no column {name!r}: choose the true labels' with --label-column{hint}."
     )
@@ -253,36 +275,6 @@ def _holds_labels(column: pa.Array, classes: Sequence[Label]) -> bool:
         values = label_cells(column, "").unique().drop_null()
         return len(values) > 0 and None not in label_positions(values, classes)
     return False
-
-
-def replace_confidences(
-    batch: pa.RecordBatch,
-    source: TableColumns,
-    confidences: dict[str, pa.Array],
-    added: dict[str, pa.Array],
-    places: Mapping[str, Sequence[str]] | None = None,
-) -> pa.RecordBatch:
-    """Put new confidences in the place of a batch's own, and further columns at its end.
-
-    `places` names the new columns in the place of each old one; by default all of them stand
-    where the first old one stood.
-    """
-    own, waiting = set(source.names), [*confidences]
-    columns: list[tuple[pa.Field, pa.Array]] = []
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if field.name not in own:
-            columns.append((field, column))
-            continue
-        names = waiting if places is None else places.get(field.name, ())
-        columns += [_named(name, confidences[name]) for name in names]
-        waiting = []
-    columns += [_named(*item) for item in added.items()]
-    schema = pa.schema([field for field, _ in columns], batch.schema.metadata)
-    return pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
-
-
-def _named(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array]:
-    return pa.field(name, column.type), column
 
 
 def _is_list(kind: pa.DataType) -> bool:

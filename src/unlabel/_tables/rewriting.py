@@ -1,47 +1,40 @@
-"""Rewrite the batches of a table with a filter's result, wherever they come from."""
+"""The answers of a filter to rows of a table, whatever layout the table has."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import as_labels, known_columns
+from unlabel._labels import as_labels
 from unlabel._tables.allowing import Allowing
-from unlabel._tables.label_columns import update_labels
-from unlabel._tables.layout import (
-    ListColumn,
-    TableColumns,
-    WideColumns,
-    replace_confidences,
-    require_columns,
-)
+from unlabel._tables.label_columns import updated_labels
+from unlabel._tables.predictions import Part, Reading
 from unlabel._tables.writing import plain_labels
-from unlabel._typing import Columns, Floats, Label
+from unlabel._typing import Booleans, Columns, Floats, Label
 from unlabel.allow import Allowed
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
 OLD_LABEL, TOP_LABEL = "old_label", "top_label"
 REMOVED_MASS, NOT_ALLOWED = "removed_mass", "not_allowed"
+ADDED = (OLD_LABEL, TOP_LABEL, REMOVED_MASS, NOT_ALLOWED)
 UNKNOWN = "unknown"
+# The logarithm of nothing, as language models' APIs write it: JSON cannot hold infinity.
+LOG_OF_NOTHING = -9999.0
 
 
 @dataclass(frozen=True)
 class ApplyOptions:
     """The options of `apply`, whichever engine reads and writes the table."""
 
+    reading: Reading = field(default_factory=Reading)
     top_label: bool = False
     removed_mass: bool = False
     only_changed: bool = False
-    list_column: str | None = None
-    normalize: bool = False  # divide each row by its sum first
     overwrite: bool = False
     allow: Allowing | None = None
     unknown_above: float | None = None
@@ -49,27 +42,46 @@ class ApplyOptions:
     update_column: str | None = None
 
 
+class Rewritten(NamedTuple):
+    """New confidences of a part's rows, and the columns that change or come with them."""
+
+    confidences: Floats
+    added: dict[str, pa.Array]
+    updated: dict[str, pa.Array]
+    changed: Booleans  # whether the answer did
+    kept: Booleans | None = None  # the rows that are written, if not all
+
+    def as_logs(self) -> Rewritten:
+        """Give logarithms of the confidences."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.confidences).clip(LOG_OF_NOTHING, 0.0)
+        return self._replace(confidences=logs)
+
+
 @dataclass(frozen=True)
 class Rewriting:
-    """How a filter rewrites the batches of a table, wherever they come from."""
+    """How a filter rewrites the rows of a table, wherever they come from."""
 
     fitted: OutputFilter
-    source: TableColumns
-    target: TableColumns
     options: ApplyOptions
 
     def __post_init__(self) -> None:
         _check_unknown(self.options, self.fitted)
 
-    def allowed(self, batch: pa.RecordBatch, first_row: int) -> Allowed | None:
-        """Find the labels that each row of a batch may have, if not all."""
+    @property
+    def needed(self) -> list[str]:
+        """The columns beside the confidences that must be there."""
         allow = self.options.allow
-        return None if allow is None else allow.of_rows(batch, first_row)
+        names = (None if allow is None else allow.by, self.options.update_column)
+        return [name for name in names if name is not None]
 
-    def of(
-        self, batch: pa.RecordBatch, rows: Floats, allowed: Allowed | None = None
-    ) -> tuple[pa.RecordBatch, int]:
-        """Rewrite a batch with its validated `rows`, and count those whose top label changed."""
+    def allowed(self, part: Part) -> Allowed | None:
+        """Find the labels that each row of a part may have, if not all."""
+        allow = self.options.allow
+        return None if allow is None else allow.of_rows(part)
+
+    def of(self, part: Part, rows: Floats, allowed: Allowed | None = None) -> Rewritten:
+        """Rewrite a part with its validated `rows`."""
         options, allow = self.options, self.options.allow
         filtered = self.fitted.filter_checked(
             rows,
@@ -83,9 +95,10 @@ class Rewriting:
             is_unknown = filtered.removed_mass > options.unknown_above
             answers[is_unknown] = len(self.fitted.classes)
             changed |= is_unknown
-        if options.update_column is not None:
-            batch = update_labels(
-                batch, options.update_column, self.fitted, before, answers, self._answers, allowed
+        updated, name = {}, options.update_column
+        if name is not None:
+            updated[name] = updated_labels(
+                part.cells(name), name, self.fitted, before, answers, self._answers, allowed
             )
         added = {}
         if options.only_changed:
@@ -96,11 +109,8 @@ class Rewriting:
             added[REMOVED_MASS] = pa.array(filtered.removed_mass)
         if allow is not None and allow.not_allowed:
             added[NOT_ALLOWED] = pa.array(filtered.not_allowed)
-        confidences = self.target.columns(filtered.rows)
-        after = replace_confidences(batch, self.source, confidences, added, self._places)
-        if options.only_changed:
-            after = after.filter(pa.array(changed))
-        return after, int(changed.sum())
+        kept = changed if options.only_changed else None
+        return Rewritten(filtered.rows, added, updated, changed, kept)
 
     @property
     def _answers(self) -> tuple[Label, ...]:
@@ -116,44 +126,6 @@ class Rewriting:
     @cached_property
     def _old_labels(self) -> pa.Array:
         return pa.array(plain_labels(self.fitted.classes_in))
-
-    @cached_property
-    def _places(self) -> dict[str, list[str]] | None:
-        """The target's columns in the place of each column of the source, if both are wide.
-
-        A column stands where that of the first label that goes there stood.
-        """
-        if isinstance(self.source, ListColumn) or isinstance(self.target, ListColumn):
-            return None
-        outcome, places = self.fitted.outcome, dict[str, list[str]]()
-        merge, first = outcome.merge, outcome.retained
-        if merge is not None:
-            first = first[merge.sources[merge.starts]]
-        for column, name in zip(first.tolist(), self.target.names, strict=True):
-            places.setdefault(self.source.names[column], []).append(name)
-        return places
-
-    def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
-        """Give the schema of the result; refuse a table without a column that is needed.
-
-        A table that has an added column already is refused, too.
-        """
-        allow, update = self.options.allow, self.options.update_column
-        needed = (None if allow is None else allow.by, update)
-        require_columns(schema.names, [name for name in needed if name is not None], table)
-        if update in self.source.names:
-            raise UnlabelError(
-                f"{table} has confidences in column {update!r}: choose a column of labels with "
-                "update_column (--update-column)."
-            )
-        # An empty batch goes the way of all others, so that the schemas cannot differ.
-        empty = pa.RecordBatch.from_pylist([], schema=schema)
-        after = self.of(empty, self.source.read(empty, 0), self.allowed(empty, 0))[0].schema
-        times = Counter(after.names)
-        for name in (OLD_LABEL, TOP_LABEL, REMOVED_MASS, NOT_ALLOWED, *self.target.names):
-            if times[name] > 1:
-                raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
-        return after if set(schema.names).issuperset(after.names) else _names_are_texts(after)
 
 
 def _top(rows: Floats, allowed: Allowed | None) -> Columns:
@@ -192,34 +164,3 @@ def _check_unknown(options: ApplyOptions, fitted: OutputFilter) -> None:
     if not str(unknown) or str(unknown) in map(str, fitted.classes):
         which = f"{unknown!r} is a label of the result" if str(unknown) else "Unknown has no name"
         raise UnlabelError(f"{which}: give another name with unknown (--unknown).")
-
-
-def _names_are_texts(schema: pa.Schema) -> pa.Schema:
-    """Keep pandas from reading the names of new columns as numbers, if it wrote the table so."""
-    with suppress(KeyError, TypeError, ValueError, RecursionError):
-        pandas = json.loads(schema.metadata[b"pandas"])
-        del pandas["column_indexes"]
-        return schema.with_metadata(schema.metadata | {b"pandas": json.dumps(pandas)})
-    return schema
-
-
-def target_columns(
-    fitted: OutputFilter, source: TableColumns, out: Path | None = None
-) -> TableColumns:
-    """Choose the layout of the output: the input's, if the output's format allows it.
-
-    Its labels are the result's, by the names of the source's columns where it has them.
-    """
-    at = known_columns(fitted.classes, fitted.classes_in).tolist()
-    classes = tuple(
-        label if column < 0 else source.classes[column]
-        for label, column in zip(fitted.classes, at, strict=True)
-    )
-    ending = "" if out is None else out.suffix
-    if ending == ".csv":
-        return WideColumns(classes)
-    if ending in (".npy", ".npz"):
-        if isinstance(source, ListColumn):
-            return replace(source, classes=classes, fixed_size=True)
-        return ListColumn("confidences", classes)
-    return replace(source, classes=classes)

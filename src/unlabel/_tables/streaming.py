@@ -11,22 +11,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from unlabel._labels import known_columns, label_array
 from unlabel._set_aside import SetAside
-from unlabel._tables.formats import Table, errors_naming, open_table
+from unlabel._tables.formats import errors_naming
 from unlabel._tables.label_columns import StaleRows, refuse_other_values
 from unlabel._tables.labels import true_labels
-from unlabel._tables.layout import (
-    TableColumns,
-    no_label_column,
-    require_columns,
-    table_columns,
-)
+from unlabel._tables.opening import open_predictions
 from unlabel._tables.plans import plan_of_texts
-from unlabel._tables.rewriting import ApplyOptions, Rewriting, target_columns
-from unlabel._tables.writing import write_table
+from unlabel._tables.predictions import Part, Predictions, Reading
+from unlabel._tables.rewriting import ApplyOptions, Rewriting, Rewritten
 from unlabel._typing import Columns, Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -45,7 +39,7 @@ def fit_table(
     input: InputKind,
     calibrate: bool,
     classes: Sequence[str] | None,
-    list_column: str | None,
+    reading: Reading,
     label_column: str,
     progress: Progress,
     from_column: str | None = None,
@@ -53,73 +47,48 @@ def fit_table(
     title: str | None = None,
     note: str | None = None,
     strict: bool = False,
-    normalize: bool = False,
 ) -> tuple[OutputFilter, list[str]]:
     """Fit a filter on a table of reference rows, and give sentences about what it assumed.
 
-    Rows that cannot be used are set aside; if `strict`, they are refused. Rows are divided by
-    their sums first if `normalize` says so.
+    Rows that cannot be used are set aside; if `strict`, they are refused.
     """
-    table = open_table(path)
-    may_need_truth, has_truth = calibrate or method != "mask", label_column in table.schema.names
-    columns = confidence_columns(
-        table, classes, list_column, label_column, may_need_truth and has_truth
-    )
+    predictions = open_predictions(path, classes, reading, label_column=label_column)
+    classes_in = predictions.classes
+    may_need_truth = calibrate or method != "mask"
+    if may_need_truth and predictions.has(label_column):
+        predictions.require_truth(label_column)
     plan = plan_of_texts(
-        columns.classes, remove, keep, from_column=from_column, to_column=to_column
+        classes_in, remove, keep, from_column=from_column, to_column=to_column
     ).named(title, note)
-    removed = [columns.classes[column] for column in plan.outcome(columns.classes).removed]
+    removed = [classes_in[column] for column in plan.outcome(classes_in).removed]
     needs_truth = may_need_truth and (calibrate or bool(removed))
-    if needs_truth and not has_truth:
-        raise no_label_column(table, label_column, classes, list_column)
-    aside = SetAside(columns.classes)
+    if needs_truth:
+        predictions.require_truth(label_column)
+    aside = SetAside(classes_in)
     rows, labels, _ = read_confidences(
-        table,
-        columns,
+        predictions,
         input=input,
+        normalize=reading.normalize,
         label_column=label_column if needs_truth else None,
         only=None if calibrate or not needs_truth else removed,
         aside=None if strict else aside,
         progress=progress,
-        normalize=normalize,
     )
     fitted = fit_filter(
         rows,
         labels,
-        classes=columns.classes,
+        classes=classes_in,
         remove=plan,
         method=method,
         input=input,
         calibrate=calibrate,
         aside=aside,
     )
-    return fitted, [*filter(None, (f"{aside}." if aside.rows else "", columns.guess))]
-
-
-def confidence_columns(
-    table: Table,
-    classes: Sequence[Label] | None,
-    list_column: str | None,
-    label_column: str | None,
-    needs_truth: bool = True,
-) -> TableColumns:
-    """Find a table's confidences, and make sure of its column of true labels if it is needed."""
-    if needs_truth and label_column is not None:
-        if label_column not in table.schema.names:
-            raise no_label_column(table, label_column, classes, list_column)
-        require_columns(table.schema.names, [label_column], str(table.path))
-    columns = table_columns(table, classes, list_column=list_column, label_column=label_column)
-    if needs_truth and label_column in columns.names:
-        raise UnlabelError(
-            f"{table.path} has confidences in column {label_column!r}, which cannot hold the true "
-            "labels too: choose another one with --label-column."
-        )
-    return columns
+    return fitted, [*filter(None, (f"{aside}." if aside.rows else "", predictions.guess))]
 
 
 def read_confidences(
-    table: Table,
-    columns: TableColumns,
+    predictions: Predictions,
     *,
     input: InputKind,
     label_column: str | None,
@@ -135,56 +104,57 @@ def read_confidences(
     `label_classes`, by default the labels of the confidences; rows of other labels and of none
     are left out and counted in `aside`, or refused without it.
     """
-    truth_classes = columns.classes if label_classes is None else label_classes
-    wanted = None if only is None else known_columns(only, columns.classes).tolist()
+    truth_classes = predictions.classes if label_classes is None else label_classes
+    wanted = None if only is None else known_columns(only, predictions.classes).tolist()
     rows, truth, numbers = [], [], []
     seen: set[int] = set()
     row_count = 0
-    for batch, first_row in numbered_batches(table, progress):
-        with errors_naming(table.path, advice=columns.guess):
-            confidences = read_rows(batch, columns, input, first_row, normalize=normalize)
+    for part in predictions.parts(progress):
+        with errors_naming(predictions.path, place=part.place, advice=predictions.guess):
+            confidences = checked_rows(part, predictions, input, normalize=normalize)
             used = np.ones(len(confidences), dtype=np.bool_)
-            row_count += len(confidences)
             if label_column is not None:
-                labels = true_labels(batch, label_column, truth_classes, first_row, aside)
+                cells = part.cells(label_column)
+                labels = true_labels(cells, label_column, truth_classes, aside)
                 seen.update(np.unique(labels).tolist())
                 used = labels >= 0 if wanted is None else np.isin(labels, wanted)
                 if not used.all():
                     confidences, labels = confidences[used], labels[used]
                 truth.append(labels)
         rows.append(confidences)
-        numbers.append(first_row + np.flatnonzero(used))
+        numbers.append(row_count + np.flatnonzero(used))
+        row_count += len(part)
     if not rows:
-        raise UnlabelError(f"{table.path} has no rows: give a table with at least one.")
+        raise UnlabelError(f"{predictions.path} has no rows: give a table with at least one.")
     if aside is not None:
-        with errors_naming(table.path, advice=columns.guess):
+        with errors_naming(predictions.path, advice=predictions.guess):
             aside.refuse_all(row_count)
     every_row = np.concatenate(rows)
     if input == "logits":
-        if columns.guess:
-            _refuse_doubtful_logits(table, columns, seen)
-        with errors_naming(table.path, advice=columns.guess):
+        if predictions.guess:
+            _refuse_doubtful_logits(predictions, seen)
+        with errors_naming(predictions.path, advice=predictions.guess):
             refuse_probabilities(every_row)
     names = label_array(truth_classes)
     labels_of_rows = names[np.concatenate(truth)] if truth else None
     return every_row, labels_of_rows, np.concatenate(numbers)
 
 
-def _refuse_doubtful_logits(table: Table, columns: TableColumns, seen: set[int]) -> None:
+def _refuse_doubtful_logits(predictions: Predictions, seen: set[int]) -> None:
     """Refuse guessed columns of logits if one of them may not be a label's.
 
     Logits need not sum to 1: a latency among them would pass for the likeliest label.
     """
-    if columns.doubtful:
+    if predictions.doubtful:
         raise UnlabelError(
-            f"{table.path} has whole numbers in column {columns.doubtful!r}, which may or may not "
-            "be a label's logits: name the labels with --classes."
+            f"{predictions.path} has whole numbers in column {predictions.doubtful!r}, which may "
+            "or may not be a label's logits: name the labels with --classes."
         )
-    for position, label in enumerate(columns.classes):
+    for position, label in enumerate(predictions.classes):
         if position not in seen:
             raise UnlabelError(
-                f"{table.path} has no row of the true label {label!r}, so that column may or may "
-                "not hold a label's logits: name the labels with --classes."
+                f"{predictions.path} has no row of the true label {label!r}, so that column may or "
+                "may not hold a label's logits: name the labels with --classes."
             )
 
 
@@ -206,37 +176,35 @@ def apply_table(
     progress: Progress,
 ) -> Applied:
     """Write a table with the filter applied to its confidences."""
-    table = open_table(path)
-    source = table_columns(table, fitted.classes_in, list_column=options.list_column)
-    rewriting = Rewriting(fitted, source, target_columns(fitted, source, Path(out)), options)
-    schema = rewriting.schema(table.schema, str(path))
-
+    predictions = open_predictions(path, fitted.classes_in, options.reading)
+    rewriting = Rewriting(fitted, options)
     stale = StaleRows(fitted)
 
-    def rewritten() -> Iterator[tuple[pa.RecordBatch, int, int]]:
-        for batch, first_row in numbered_batches(table, progress):
-            with errors_naming(table.path):
-                rows = read_rows(
-                    batch, source, fitted.input, first_row, normalize=options.normalize
+    def rewritten() -> Iterator[tuple[Part, Rewritten]]:
+        is_first = True
+        for part in predictions.parts(progress):
+            with errors_naming(predictions.path, place=part.place):
+                rows = checked_rows(
+                    part, predictions, fitted.input, normalize=options.reading.normalize
                 )
-                allowed = rewriting.allowed(batch, first_row)
-                if first_row == 0:
+                allowed = rewriting.allowed(part)
+                if is_first:
                     if fitted.input == "logits":
                         refuse_probabilities(rows)
-                    if options.update_column is not None:
-                        refuse_other_values(batch, options.update_column, fitted.classes_in)
-                    stale.find_columns(batch, {*source.names, options.update_column})
-                after, changed = rewriting.of(batch, rows, allowed)
-            stale.count(after)
-            yield after, changed, len(rows)
+                    if (update := options.update_column) is not None:
+                        refuse_other_values(part.cells(update), update, fitted.classes_in)
+                    stale.find_columns(part, options.update_column)
+                    is_first = False
+                result = rewriting.of(part, rows, allowed)
+            stale.count(part, result.kept)
+            yield part, result.as_logs() if predictions.logs else result
 
     row_count = changed_count = written = 0
-    with write_table(out, schema, overwrite=options.overwrite, classes=fitted.classes) as write:
-        for after, changed, rows in made_ahead(rewritten()):
-            write(after)
-            row_count += rows
-            changed_count += changed
-            written += len(after)
+    with predictions.writing(Path(out), rewriting, overwrite=options.overwrite) as write:
+        for part, result in made_ahead(rewritten()):
+            written += write(part, result)
+            row_count += len(part)
+            changed_count += int(result.changed.sum())
     return Applied(row_count, changed_count, written, stale.remarks())
 
 
@@ -249,24 +217,11 @@ def made_ahead(items: Iterator[T]) -> Iterator[T]:
             yield item
 
 
-def numbered_batches(table: Table, progress: Progress) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield the batches that are not empty, with the number of their first row."""
-    first_row = 0
-    for batch, part in table.batches():
-        if len(batch):
-            yield batch, first_row
-        first_row += len(batch)
-        progress(part)
-
-
-def read_rows(
-    batch: pa.RecordBatch,
-    columns: TableColumns,
-    input: InputKind,
-    first_row: int,
-    *,
-    normalize: bool = False,
+def checked_rows(
+    part: Part, predictions: Predictions, input: InputKind, *, normalize: bool
 ) -> Floats:
-    """Read and validate the confidences of a batch, divided by their sums if asked to."""
-    rows = columns.read(batch, first_row)
-    return as_confidences(rows, input, columns.classes, first_row, normalize=normalize)
+    """Read and validate the confidences of a part, divided by their sums if asked to."""
+    rows = part.confidences()
+    if predictions.logs:
+        rows = np.exp(rows)
+    return as_confidences(rows, input, predictions.classes, normalize=normalize)

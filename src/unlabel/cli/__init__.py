@@ -11,6 +11,7 @@ import typer
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
 from unlabel._tables.plans import filter_of_texts
+from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import fit_table
 from unlabel._typing import Method
 from unlabel.bench.commands import app as bench
@@ -144,7 +145,7 @@ def fit(
                 input=input or "probabilities",
                 calibrate=calibrate,
                 classes=class_names(classes),
-                list_column=list_column,
+                reading=Reading(list_column=list_column, normalize=normalize),
                 label_column=label_column,
                 progress=progress,
                 from_column=from_column,
@@ -152,7 +153,6 @@ def fit(
                 title=title,
                 note=note,
                 strict=strict,
-                normalize=normalize,
             )
     fitted.save(out, overwrite=force)
     rows = f" ({sum(fitted.counts)} reference rows)" if reference and fitted.removed else ""
@@ -251,9 +251,8 @@ def evaluate(
             input=input,
             label_column=label_column,
             classes=class_names(classes),
-            list_column=list_column,
+            reading=Reading(list_column=list_column, normalize=normalize),
             strict=strict,
-            normalize=normalize,
             progress=progress,
         )
     if json is not None:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from unlabel._tables.allowing import Allowing, allowing
+from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
 from unlabel._typing import Scores
@@ -96,8 +97,7 @@ def apply(
         top_label=top_label,
         removed_mass=removed_mass,
         only_changed=only_changed,
-        list_column=list_column,
-        normalize=normalize,
+        reading=Reading(list_column=list_column, normalize=normalize),
         overwrite=force,
         allow=allowing(
             fitted,

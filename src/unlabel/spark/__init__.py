@@ -17,7 +17,8 @@ with needs_extra("spark"):
     from pyspark.sql import DataFrame
 
 from unlabel._tables.allowing import allowing
-from unlabel._tables.rewriting import ApplyOptions, Rewriting, target_columns
+from unlabel._tables.column_output import ColumnOutput, target_columns
+from unlabel._tables.rewriting import ApplyOptions, Rewriting
 from unlabel._typing import InputKind, Label, Scores
 from unlabel.allow import AllowLists, Missing, Unmatched
 from unlabel.filter import OutputFilter, require_filter
@@ -112,4 +113,4 @@ def apply(
         update_column=update_column,
     )
     target = target_columns(fitted, source)
-    return rewritten(df, Rewriting(fitted, source, target, options))
+    return rewritten(df, ColumnOutput(Rewriting(fitted, options), source, target))

@@ -17,19 +17,19 @@ from pyspark.sql.types import ArrayType, NumericType, StringType, StructType, Us
 
 from unlabel._labels import as_labels
 from unlabel._tables.allowing import Allowing
+from unlabel._tables.column_output import ColumnOutput
 from unlabel._tables.layout import (
+    ColumnPart,
     ListColumn,
     TableColumns,
     WideColumns,
     find_columns,
     require_columns,
 )
-from unlabel._tables.rewriting import Rewriting
-from unlabel._tables.streaming import read_rows
 from unlabel._typing import Floats, InputKind, Label
 from unlabel.allow import Allowed
-from unlabel.errors import UnlabelError
-from unlabel.validation import check_column_order, refuse_probabilities
+from unlabel.errors import RowError, UnlabelError
+from unlabel.validation import as_confidences, check_column_order, refuse_probabilities
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -112,7 +112,7 @@ class CheckedRows:
         first_row = 0
         for batch in batches:
             try:
-                rows, allowed = self._read(batch, first_row)
+                rows, allowed = self._read(batch)
                 if self.input == "logits" and len(rows) >= ENOUGH_TO_TELL:
                     refuse_probabilities(rows)
             except UnlabelError as error:
@@ -120,9 +120,12 @@ class CheckedRows:
             yield batch, rows, allowed
             first_row += len(batch)
 
-    def _read(self, batch: pa.RecordBatch, first_row: int) -> tuple[Floats, Allowed | None]:
-        rows = read_rows(batch, self.source, self.input, first_row, normalize=self.normalize)
-        return rows, None if self.allow is None else self.allow.of_rows(batch, first_row)
+    def _read(self, batch: pa.RecordBatch) -> tuple[Floats, Allowed | None]:
+        part = ColumnPart(batch, self.source)
+        rows = as_confidences(
+            part.confidences(), self.input, self.source.classes, normalize=self.normalize
+        )
+        return rows, None if self.allow is None else self.allow.of_rows(part)
 
     def _located(self, error: UnlabelError, batch: pa.RecordBatch, first_row: int) -> UnlabelError:
         """Find the first bad row of a batch, and say where it is."""
@@ -131,15 +134,18 @@ class CheckedRows:
         for at in range(len(batch)):
             row = batch.slice(at, 1)
             try:
-                self._read(row, first_row + at)
+                self._read(row)
             except UnlabelError as row_error:
                 if self.named_by is not None:
                     value = row.column(self.named_by)[0].as_py()
                     shown = repr(value[:60]) if isinstance(value, str) else str(value)
                     where += f" ({self.named_by}={shown})"
                 # The other rows may show what is wrong with this one.
-                is_same = str(error).startswith(f"Row {first_row + at} ")
-                return UnlabelError(f"{where}: {error if is_same else row_error}")
+                is_same = isinstance(error, RowError) and error.row == at
+                known = error if is_same else row_error
+                if isinstance(known, RowError):
+                    return UnlabelError(f"{where}: {known.at(f'row {first_row + at}')}")
+                return UnlabelError(f"{where}: {known}")
         return UnlabelError(f"{where}: {error}")
 
 
@@ -150,28 +156,30 @@ def naming_column(schema: StructType, others: Sequence[str]) -> str | None:
     return next((n for n in names if n not in others and schema.names.count(n) == 1), None)
 
 
-def rewritten(df: DataFrame, rewriting: Rewriting) -> DataFrame:
+def rewritten(df: DataFrame, output: ColumnOutput) -> DataFrame:
     """Give a DataFrame whose batches a filter rewrites."""
-    own = set(rewriting.source.names)
+    rewriting, source = output.rewriting, output.source
+    own = set(source.names)
     name, times = Counter(df.columns).most_common(1)[0]
     if times > 1:
         raise UnlabelError(f"{TABLE} has {times} columns {name!r}: give each a name of its own.")
     others = {field.name: field for field in df.schema if field.name not in own}
-    after = from_arrow_schema(rewriting.schema(arrow_schema(df.schema), TABLE))
+    after = from_arrow_schema(output.schema(arrow_schema(df.schema), TABLE))
     schema = StructType([others.get(field.name, field) for field in after])
-    named_by = naming_column(df.schema, rewriting.source.names)
+    named_by = naming_column(df.schema, source.names)
     options = rewriting.options
     checked = CheckedRows(
-        rewriting.source,
+        source,
         rewriting.fitted.input,
         named_by,
-        normalize=options.normalize,
+        normalize=options.reading.normalize,
         allow=options.allow,
     )
 
     def rewrite(batches: Batches) -> Batches:
         for batch, rows, allowed in checked.of(batches):
-            yield rewriting.of(batch, rows, allowed)[0]
+            part = ColumnPart(batch, source)
+            yield output.of(batch, rewriting.of(part, rows, allowed))
 
     return map_batches(df, rewrite, schema)
 

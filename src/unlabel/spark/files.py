@@ -17,9 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession, functions
 
 from unlabel._files.atomic import behind_links, folder_beside, refuse_existing, require_file
+from unlabel._tables.column_output import ColumnOutput, target_columns
 from unlabel._tables.csv_input import NOT_UTF_8
 from unlabel._tables.formats import by_ending, errors_naming
-from unlabel._tables.rewriting import ApplyOptions, Rewriting, target_columns
+from unlabel._tables.rewriting import ApplyOptions, Rewriting
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.spark.batches import find_confidences, rewritten, row_errors
@@ -56,11 +57,12 @@ def apply_with_spark(fitted: OutputFilter, path: Path, out: Path, options: Apply
         # Escaped, as Spark reads a path as a pattern.
         location = re.sub(r"([{}\[\]*?\\])", r"\\\1", _location(path))
         df = spark.read.load(location, path.suffix[1:], **read_options)
-        source = find_confidences(df.schema, options.list_column, fitted.classes_in)
-        rewriting = Rewriting(fitted, source, target_columns(fitted, source, out), options)
+        source = find_confidences(df.schema, options.reading.list_column, fitted.classes_in)
+        target = target_columns(fitted, source, out)
+        output = ColumnOutput(Rewriting(fitted, options), source, target)
         counted = Observation()
         count = functions.count(functions.lit(1)).alias("rows")
-        kept = rewritten(df, rewriting).observe(counted, count)
+        kept = rewritten(df, output).observe(counted, count)
         kept.write.options(**write_options).save(_location(part), out.suffix[1:])
         return int(counted.get["rows"])
 

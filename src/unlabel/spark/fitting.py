@@ -197,7 +197,7 @@ def _references(
     columns = [column_of(df, name).alias(name) for name in names]
     rows = numbered(df).where(label.isin(texts)).select(*columns, label.alias(label_column))
     empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(rows.schema))
-    kind = "float" if source.read(empty, 0).dtype == np.float32 else "double"
+    kind = "float" if source.read(empty).dtype == np.float32 else "double"
     checked = CheckedRows(source, input, named_by, ", among its rows of retired labels")
     target = ListColumn("confidences", source.classes, fixed_size=False)
 

@@ -1,0 +1,125 @@
+"""Results in the columns of Arrow tables: in the place of the model's own confidences."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+
+from unlabel._labels import known_columns
+from unlabel._tables.layout import (
+    ColumnPart,
+    ListColumn,
+    TableColumns,
+    WideColumns,
+    require_columns,
+)
+from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
+
+
+@dataclass(frozen=True)
+class ColumnOutput:
+    """How results go into columns, wherever the batches come from."""
+
+    rewriting: Rewriting
+    source: TableColumns
+    target: TableColumns
+
+    def of(self, batch: pa.RecordBatch, rewritten: Rewritten) -> pa.RecordBatch:
+        """Put a result in the place of a batch's confidences, and further columns at the end."""
+        own = set(self.source.names)
+        confidences = self.target.columns(rewritten.confidences)
+        waiting, columns = [*confidences], list[tuple[pa.Field, pa.Array]]()
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            if field.name not in own:
+                columns.append((field, rewritten.updated.get(field.name, column)))
+                continue
+            names = waiting if self._places is None else self._places.get(field.name, ())
+            columns += [_named(name, confidences[name]) for name in names]
+            waiting = []
+        columns += [_named(*item) for item in rewritten.added.items()]
+        schema = pa.schema([field for field, _ in columns], batch.schema.metadata)
+        after = pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
+        return after if rewritten.kept is None else after.filter(pa.array(rewritten.kept))
+
+    @cached_property
+    def _places(self) -> dict[str, list[str]] | None:
+        """The target's columns in the place of each column of the source, if both are wide.
+
+        A column stands where that of the first label that goes there stood. Otherwise all
+        stand where the first of the source stood.
+        """
+        if not (isinstance(self.source, WideColumns) and isinstance(self.target, WideColumns)):
+            return None
+        outcome, places = self.rewriting.fitted.outcome, dict[str, list[str]]()
+        merge, first = outcome.merge, outcome.retained
+        if merge is not None:
+            first = first[merge.sources[merge.starts]]
+        for column, name in zip(first.tolist(), self.target.names, strict=True):
+            places.setdefault(self.source.names[column], []).append(name)
+        return places
+
+    def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
+        """Give the schema of the result; refuse a table without a column that is needed.
+
+        A table that has an added column already is refused, too.
+        """
+        require_columns(schema.names, self.rewriting.needed, table)
+        update = self.rewriting.options.update_column
+        if update in self.source.names:
+            raise UnlabelError(
+                f"{table} has confidences in column {update!r}: choose a column of labels with "
+                "update_column (--update-column)."
+            )
+        # An empty batch goes the way of all others, so that the schemas cannot differ.
+        empty = pa.RecordBatch.from_pylist([], schema=schema)
+        part = ColumnPart(empty, self.source)
+        rewritten = self.rewriting.of(part, part.confidences(), self.rewriting.allowed(part))
+        after = self.of(empty, rewritten).schema
+        times = Counter(after.names)
+        for name in (*ADDED, *self.target.names):
+            if times[name] > 1:
+                raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
+        return after if set(schema.names).issuperset(after.names) else _names_are_texts(after)
+
+
+def _named(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array]:
+    return pa.field(name, column.type), column
+
+
+def _names_are_texts(schema: pa.Schema) -> pa.Schema:
+    """Keep pandas from reading the names of new columns as numbers, if it wrote the table so."""
+    with suppress(KeyError, TypeError, ValueError, RecursionError):
+        pandas = json.loads(schema.metadata[b"pandas"])
+        del pandas["column_indexes"]
+        return schema.with_metadata(schema.metadata | {b"pandas": json.dumps(pandas)})
+    return schema
+
+
+def target_columns(
+    fitted: OutputFilter, source: TableColumns, out: Path | None = None
+) -> TableColumns:
+    """Choose the layout of the output: the input's, if the output's format allows it.
+
+    Its labels are the result's, by the names of the source's columns where it has them.
+    """
+    at = known_columns(fitted.classes, fitted.classes_in).tolist()
+    classes = tuple(
+        label if column < 0 else source.classes[column]
+        for label, column in zip(fitted.classes, at, strict=True)
+    )
+    ending = "" if out is None else out.suffix
+    if ending == ".csv":
+        return WideColumns(classes)
+    if ending in (".npy", ".npz"):
+        if isinstance(source, ListColumn):
+            return replace(source, classes=classes, fixed_size=True)
+        return ListColumn("confidences", classes)
+    return replace(source, classes=classes)

@@ -1,0 +1,36 @@
+"""Open tables of predictions, whatever their layout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from unlabel._tables.columns import ColumnPredictions
+from unlabel._tables.formats import open_table
+from unlabel._tables.layout import table_columns
+from unlabel._tables.predictions import Predictions, Reading
+from unlabel._typing import Label
+
+
+def open_predictions(
+    path: str | os.PathLike[str],
+    classes: Sequence[Label] | None,
+    reading: Reading,
+    *,
+    label_column: str | None = None,
+) -> Predictions:
+    """Open a table; without `classes`, find out the labels of its confidences.
+
+    The column of true labels, if there is one, is not taken for confidences.
+    """
+    table = open_table(path)
+    columns = table_columns(
+        table, classes, list_column=reading.list_column, label_column=label_column
+    )
+    return ColumnPredictions(table, columns, reading.logs)
+
+
+def names_in(path: str | os.PathLike[str], reading: Reading) -> set[str]:
+    """Name the columns of a table, and the labels that it names itself."""
+    table = open_table(path)
+    return {*table.schema.names, *map(str, table.classes or ())}

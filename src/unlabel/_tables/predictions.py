@@ -1,0 +1,86 @@
+"""Predictions as they come: the interface of every layout, and how a table is to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import pyarrow as pa
+
+from unlabel._typing import Floats, Label, Progress
+
+if TYPE_CHECKING:
+    from unlabel._tables.rewriting import Rewriting, Rewritten
+
+Format = Literal["parquet", "feather", "csv", "tsv", "jsonl", "npy", "npz"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is to be read, beyond what its name and its contents say."""
+
+    list_column: str | None = None
+    normalize: bool = False  # divide each row by its sum first
+    logs: bool = False  # whether the confidences are logarithms of probabilities
+
+
+class Part(Protocol):
+    """Some rows of a table."""
+
+    def __len__(self) -> int: ...
+
+    def confidences(self) -> Floats:
+        """Read the confidences, with one column per label, NaN where a label is not named."""
+
+    def cells(self, name: str) -> pa.Array:
+        """Give the cells of a column or field beside the confidences."""
+
+    def others(self) -> dict[str, pa.Array]:
+        """Give all columns or fields beside the confidences that have one value per row."""
+
+    def place(self, row: int) -> str:
+        """Say where a row is, for messages."""
+
+
+class Predictions(Protocol):
+    """A table of confidences that is read part by part."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """The labels of the confidences."""
+
+    @property
+    def guess(self) -> str:
+        """A sentence about labels that were guessed, for messages about rows."""
+
+    @property
+    def doubtful(self) -> str:
+        """A column that the guess left out and that may belong to a label."""
+
+    @property
+    def logs(self) -> bool:
+        """Whether the confidences are logarithms of probabilities."""
+
+    def parts(self, progress: Progress) -> Iterator[Part]:
+        """Yield the parts that are not empty, from the start."""
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a column or field of a name beside the confidences."""
+
+    def require_truth(self, name: str) -> None:
+        """Refuse a table without a column or field of true labels of that name."""
+
+    def writing(
+        self, out: Path, rewriting: Rewriting, *, overwrite: bool
+    ) -> AbstractContextManager[Callable[[Part, Rewritten], int]]:
+        """Open a table of the same layout; parts with their results are written to it.
+
+        The function that is given returns the number of rows that it wrote.
+        """
