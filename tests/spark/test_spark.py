@@ -814,7 +814,7 @@ def test_a_filter_travels_without_what_it_computed(spark, monkeypatch):
     fitted.apply(GOLDEN["probabilities"])
     assert "recipe" in vars(fitted)
     travelled = []
-    monkeypatch.setattr(face, "rewritten", lambda df, rewriting: travelled.append(rewriting.fitted))
+    monkeypatch.setattr(face, "rewritten", lambda df, out: travelled.append(out.rewriting.fitted))
     face.apply(spark.createDataFrame(wide_table(GOLDEN["probabilities"])), fitted)
     assert "recipe" not in vars(travelled[0])
 

@@ -22,9 +22,14 @@ Format = Literal["parquet", "feather", "csv", "tsv", "jsonl", "npy", "npz"]
 class Reading:
     """How a table is to be read, beyond what its name and its contents say."""
 
+    format: Format | None = None  # by default what the file's ending says
     list_column: str | None = None
+    key: str | None = None  # where a JSON line has its scores, such as "choices.0.scores"
+    long: tuple[str, str, str] | None = None  # the columns with ids, labels and scores
+    separator: str | None = None  # of a csv file
     normalize: bool = False  # divide each row by its sum first
     logs: bool = False  # whether the confidences are logarithms of probabilities
+    partial: bool = False  # whether rows may name only some labels
 
 
 class Part(Protocol):

@@ -1,0 +1,87 @@
+"""Labels that are named row by row, each with its score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unlabel._labels import no_such_label
+from unlabel._typing import Columns, Floats, Label
+from unlabel.errors import RowError
+
+UNKNOWN = -1  # the position of a label that the model does not have
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The labels that rows name, with their scores: those of row i from ``starts[i]`` on.
+
+    Examples
+    --------
+    >>> entries = Entries(np.array([0, 2, 3]), np.array([1, 0, 1]), np.array([.7, .3, .6]))
+    >>> entries.rows(["cat", "dog"], partial=True)
+    array([[0.3, 0.7],
+           [nan, 0.6]])
+    """
+
+    starts: Columns  # behind those of all rows, the number of entries
+    labels: Columns  # positions among the labels of the model
+    scores: Floats
+
+    @property
+    def of_row(self) -> Columns:
+        """The row of each entry."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def rows(self, classes: Sequence[Label], *, partial: bool = False) -> Floats:
+        """Give one column per label, NaN where a partial row does not name it.
+
+        A label that is named twice is refused, and unless rows may be partial, one that is missing.
+        """
+        of_row, n = self.of_row, len(classes)
+        rows = np.full((len(self.starts) - 1, n), np.nan, dtype=self.scores.dtype)
+        rows[of_row, self.labels] = self.scores
+        for at in np.flatnonzero(np.isnan(self.scores)).tolist():
+            label = classes[int(self.labels[at])]
+            raise RowError(int(of_row[at]), f" has no score for the label {label!r}: give it one.")
+        times = np.bincount(of_row * n + self.labels, minlength=rows.size)
+        for at in np.flatnonzero(times > 1).tolist():
+            row, label = divmod(at, n)
+            raise RowError(row, f" names the label {classes[label]!r} twice: give it one score.")
+        if not partial:
+            for at in np.flatnonzero(times == 0).tolist():
+                row, label = divmod(at, n)
+                raise RowError(
+                    row,
+                    f" does not name the label {classes[label]!r}: give the scores of all labels, "
+                    "or say that rows are partial (--partial).",
+                )
+        return rows
+
+    @classmethod
+    def of(cls, rows: Floats, *, descending: bool) -> Entries:
+        """Name every label that is not NaN, in the order of the labels or from the largest on."""
+        order = np.argsort(-rows, axis=1, kind="stable")  # NaN comes last
+        if not descending:
+            order = np.broadcast_to(np.arange(rows.shape[1]), rows.shape)
+        scores = np.take_along_axis(rows, order, axis=1)
+        is_named = ~np.isnan(scores)
+        starts = np.concatenate([[0], np.cumsum(is_named.sum(axis=1))])
+        return cls(starts, order[is_named], scores[is_named])
+
+    def are_descending(self) -> bool:
+        """Tell whether no row names a label before one with a larger score."""
+        falls = np.diff(self.scores) <= 0
+        firsts = self.starts[(self.starts > 0) & (self.starts < len(self.scores))]
+        falls[firsts - 1] = True  # from one row to the next, it does not matter
+        return bool(falls.all())
+
+
+def refuse_other_labels(entries: Entries, texts: Sequence[str], classes: Sequence[Label]) -> None:
+    """Refuse labels that the model does not have; `texts` are the labels as they are named."""
+    for at in np.flatnonzero(entries.labels == UNKNOWN).tolist():
+        told = str(no_such_label(texts[at], classes, ", and \0 names it"))
+        before, _, after = told.partition("\0")
+        raise RowError(int(entries.of_row[at]), after, before)
