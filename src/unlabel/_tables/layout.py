@@ -115,6 +115,9 @@ class ColumnPart:
         times, own = Counter(self.batch.schema.names), {*self.columns.names}
         return {name: self.cells(name) for name in times if times[name] == 1 and name not in own}
 
+    def elsewhere(self) -> None:
+        """Columns that are not named after labels hold no confidences."""
+
     def place(self, row: int) -> str:
         """Say where a row is, for messages."""
         return f"row {self.first_row + row}"
