@@ -1,4 +1,4 @@
-"""The exceptions: one for mistakes of a user, one of its kind for extras that are not installed."""
+"""The exceptions: one for mistakes of a user, and two of its kind, for rows and missing extras."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from contextlib import contextmanager
 
 class UnlabelError(ValueError):
     """A mistake of the user; the message names it in one sentence and says what to do."""
+
+
+class RowError(UnlabelError):
+    """A mistake in one row, whose number callers may translate into that of a line.
+
+    Examples
+    --------
+    >>> print(RowError(3, " sums to 1.2."))
+    Row 3 sums to 1.2.
+    """
+
+    def __init__(self, row: int, after: str, before: str = "") -> None:
+        super().__init__(row, after, before)
+        self.row, self.after, self.before = row, after, before
+
+    def __str__(self) -> str:
+        text = f"{self.before}row {self.row}{self.after}"
+        return text[0].upper() + text[1:]
 
 
 class MissingExtraError(ModuleNotFoundError, UnlabelError):
