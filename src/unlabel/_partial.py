@@ -24,8 +24,8 @@ from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.errors import RowError, UnlabelError
 from unlabel.filter import OutputFilter
 
-# How far from 1 a softmax in float32 may sum, with something to spare. Where retired labels have
-# nearly all of a row, so much decides about the little that is left.
+# How far from 1 a softmax in float32 may sum, with something to spare. Tables often hold its
+# numbers in float64.
 SOFTMAX_ROUNDING = 1e-6
 
 
@@ -68,8 +68,7 @@ def filter_partial(fitted: OutputFilter, rows: Floats, *, largest: bool = False)
     """
     require_partial(fitted)
     check_partial(rows, fitted.classes_in, largest=largest)
-    mask = fitted if fitted.method == "mask" else fitted.as_mask()
-    ends = (len(rows), len(mask.classes)), np.promote_types(rows.dtype, np.float32)
+    ends = (len(rows), len(fitted.classes)), np.promote_types(rows.dtype, np.float32)
     result = PartialRows(
         np.empty(*ends),
         np.empty(*ends),
@@ -79,7 +78,7 @@ def filter_partial(fitted: OutputFilter, rows: Floats, *, largest: bool = False)
         np.empty(len(rows)),
     )
     for at in _blocks(rows):
-        for whole, part in zip(result, _filter_block(mask, rows[at], largest), strict=True):
+        for whole, part in zip(result, _filter_block(fitted, rows[at], largest), strict=True):
             whole[at] = part
     return result
 
@@ -201,14 +200,14 @@ class _Named(NamedTuple):
         return _Gains(np.maximum(together - others, 0.0), own, others, together)
 
 
-def _add_up(mask: OutputFilter, given: Floats, largest: bool) -> _Named:
-    retired, retained = mask.removed_columns, mask.retained_columns
+def _add_up(fitted: OutputFilter, given: Floats, largest: bool) -> _Named:
+    retired, retained = fitted.removed_columns, fitted.retained_columns
     is_named = ~np.isnan(given)
     rows = np.where(is_named, given, 0.0).astype(np.float64)
     kept, kept_named = rows.take(retained, axis=1), is_named.take(retained, axis=1)
     unnamed = (~kept_named).astype(np.float64)
     masses, are_named, weights, largest_weights = kept, kept_named, unnamed, unnamed
-    if (merge := mask.outcome.merge) is not None:
+    if (merge := fitted.outcome.merge) is not None:
         weights = unnamed.take(merge.sources, axis=1) * merge.weights
         largest_weights = np.maximum.reduceat(weights, merge.starts, axis=1)
         weights = np.add.reduceat(weights, merge.starts, axis=1)
@@ -229,13 +228,14 @@ def _add_up(mask: OutputFilter, given: Floats, largest: bool) -> _Named:
     )
 
 
-def _filter_block(mask: OutputFilter, given: Floats, largest: bool) -> PartialRows:
-    named = _add_up(mask, given, largest)
+def _filter_block(fitted: OutputFilter, given: Floats, largest: bool) -> PartialRows:
+    named = _add_up(fitted, given, largest)
     has_answer = (named.kept > NOTHING)[:, 0]
-    lower, upper = _ends(named)
+    rounding = max(SOFTMAX_ROUNDING, 8 * float(np.finfo(given.dtype).eps))
+    lower, upper = _ends(named, rounding)
     lower[~has_answer] = upper[~has_answer] = np.nan
     top = np.where(named.are_named & has_answer[:, None], lower, -1.0).argmax(axis=1)
-    certain = _are_certain(named, top, given.dtype) & has_answer
+    certain = _are_certain(named, top, rounding) & has_answer
     top[~has_answer] = -1
     total = np.maximum(named.removed + named.kept, 1.0)
     most_removed = named.removed + np.minimum(named.hidden, named.cap * named.n_retired)
@@ -244,15 +244,16 @@ def _filter_block(mask: OutputFilter, given: Floats, largest: bool) -> PartialRo
     )
     whole = np.flatnonzero((named.n_retired + named.n_retained)[:, 0] == 0)
     if whole.size:
-        for out, values in zip(partial, _whole(mask, given[whole]), strict=True):
+        for out, values in zip(partial, _whole(fitted, given[whole]), strict=True):
             out[whole] = values
     return partial
 
 
-def _ends(named: _Named) -> tuple[Float64s, Float64s]:
+def _ends(named: _Named, rounding: float) -> tuple[Float64s, Float64s]:
     kept = np.where(named.kept > NOTHING, named.kept, 1.0)
-    # Elsewhere the rounding of the sum is no more to the ends than that of the scores.
-    slack = SOFTMAX_ROUNDING * np.maximum(named.removed - (kept + named.hidden), 0.0)
+    # Rounding decides about the ends where retired labels leave little of a row. Elsewhere it is
+    # of no more importance than that of the scores themselves, and the ends are exact.
+    slack = rounding * np.maximum(named.removed - (kept + named.hidden), 0.0)
     gains = named.gains(slack)
     upper = (named.masses + gains.most) / (kept + np.maximum(gains.most, gains.together_least))
     lower = (named.masses + gains.least) / (
@@ -262,23 +263,23 @@ def _ends(named: _Named) -> tuple[Float64s, Float64s]:
     return np.minimum(lower, upper), upper
 
 
-def _are_certain(named: _Named, top: Columns, dtype: np.dtype[np.floating]) -> Booleans:
+def _are_certain(named: _Named, top: Columns, rounding: float) -> Booleans:
     """Tell for which rows no other label can have as much as the top one, wherever mass hides.
 
     More rows are certain than have separate ends: the ends of a row all depend on the same hidden
-    mass, which cannot be in two places. Whole rows may sum to a little more or less than 1.
+    mass, which cannot be in two places.
     """
-    gains = named.gains(SUM_TOLERANCE[dtype])
+    gains = named.gains(rounding)
     rivals = named.masses + gains.most
     np.put_along_axis(rivals, top[:, None], -1.0, axis=1)
     least = np.take_along_axis(named.masses + gains.least, top[:, None], axis=1)[:, 0]
-    # What differs by less can be the same in the whole row's result, in its type.
-    return np.asarray(least * (1 - 8 * np.finfo(dtype).eps) > rivals.max(axis=1))
+    # Labels that are closer to each other can have the same in the whole row's result.
+    return np.asarray(least * (1 - rounding) > rivals.max(axis=1))
 
 
-def _whole(mask: OutputFilter, rows: Floats) -> PartialRows:
+def _whole(fitted: OutputFilter, rows: Floats) -> PartialRows:
     dtype = np.promote_types(rows.dtype, np.float32).type
-    filtered = mask.filter_checked(rows, with_mass=True, dtype=dtype)
+    filtered = fitted.filter_checked(rows, with_mass=True, dtype=dtype)
     result, mass = filtered.rows, np.asarray(filtered.removed_mass)
     is_top = result == result.max(axis=1, keepdims=True)
     has_one_top = np.count_nonzero(is_top, axis=1) == 1
