@@ -46,7 +46,7 @@ def table() -> str:
             is_same = some.top == whole.argmax(axis=1)
             width = np.nanmean(some.upper - some.lower)
             counted = (some.top < 0, is_same, some.certain, largest.certain)
-            cells = [f"{rows.mean():.1%}" for rows in counted]
+            cells = [f"{of_rows.mean():.1%}" for of_rows in counted]
             names = ", ".join(removal.removed)
             lines.append(f"| {names} | {k} | {' | '.join(cells)} | {width:.4f} |")
     return "\n".join(lines) + "\n"

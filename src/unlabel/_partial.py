@@ -121,9 +121,11 @@ def check_partial(
     largest: bool = False,
 ) -> None:
     """Refuse rows that cannot be parts of rows of probabilities, naming the first."""
-    if elsewhere is not None:  # one label more, for the sums: the rest may have what is missing
-        rows = np.column_stack([rows, np.where(elsewhere > 0, elsewhere, np.nan).astype(rows.dtype)])
-        classes, largest = (*classes, "(others)"), False
+    if elsewhere is not None:  # two more labels: all that are named, and all that are not
+        others = np.full((len(rows), 2), np.nan, dtype=rows.dtype)
+        others[:, 0] = np.where(elsewhere > 0, elsewhere, np.nan)
+        rows, largest = np.hstack([rows, others]), False
+        classes = (*classes, "(others)", "(the rest)")
     tolerance = SUM_TOLERANCE[rows.dtype]
     for at in _blocks(rows):
         block = rows[at]

@@ -486,3 +486,58 @@ def test_filters_that_need_whole_rows_are_refused():
             with pytest.raises(UnlabelError) as caught:
                 refuse(fitted)
             assert str(caught.value) == message
+
+
+# Labels that the model does not have
+
+
+OTHERS = ["The", "I", "..."]
+
+
+@given(
+    changes_of(OLD),
+    st.lists(st.integers(0, 20), min_size=9, max_size=9).filter(any),
+    st.permutations([*OLD, *OTHERS]),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_other_labels_are_retired_labels(changes, weights, order, k, largest):
+    labels = [*OLD, *OTHERS]
+    mass = {label: Fraction(x, sum(weights)) for label, x in zip(labels, weights, strict=True)}
+    if largest:
+        order.sort(key=lambda label: -mass[label])
+    named = order[:k]
+    assume(not {*OLD}.isdisjoint(named))
+    row = hide([float(mass[label]) for label in OLD], {*named} & {*OLD})
+    elsewhere = np.array([float(sum(mass[label] for label in named if label in OTHERS))])
+    lower, upper, top, certain, least, most = (
+        values[0]
+        for values in filter_partial(
+            OutputFilter.mask(OLD, changes), row, elsewhere, largest=largest
+        )
+    )
+    gone = {*retired(changes), *OTHERS}
+    assert least - 1e-12 <= sum(mass[label] for label in gone) <= most + 1e-12
+    assume(top >= 0)
+    exact = masked(changes | dict.fromkeys(OTHERS), labels, [mass[label] for label in labels])
+    for low, value, high in zip(lower, exact, upper, strict=True):
+        if not np.isnan(low):
+            assert low - 1e-12 <= value <= high + 1e-12
+    if certain:
+        assert exact.index(max(exact)) == top
+        assert sorted(exact)[-2:][0] < max(exact) or len(exact) == 1
+
+
+def test_any_number_of_other_labels_may_be_hidden():
+    mask = OutputFilter.mask(["cat", "dog"], {})
+    found = filter_partial(mask, np.array([[0.5, 0.1]]), np.array([0.1]), largest=True)
+    np.testing.assert_allclose(found.lower, [[5 / 6, 1 / 6]])
+    np.testing.assert_allclose(found.upper, [[5 / 6, 1 / 6]])
+    assert found.removed_mass_upper == pytest.approx([0.4])
+    np.testing.assert_array_equal(found.certain, [True])
+
+
+def test_other_labels_count_in_the_sum():
+    mask = OutputFilter.mask(["cat", "dog"], {})
+    with pytest.raises(RowError, match=r"Row 1 sums to 1\.2, and the labels that it names cannot"):
+        filter_partial(mask, np.array([[0.5, 0.2], [0.5, 0.2]]), np.array([0.2, 0.5]))

@@ -44,7 +44,8 @@ class WideColumns:
     def columns(self, rows: Floats) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns."""
         by_label = np.ascontiguousarray(rows.T)
-        return {name: pa.array(by_label[i]) for i, name in enumerate(self.names)}
+        # NaN is an empty cell: a label of which a partial row says nothing.
+        return {name: pa.array(by_label[i], from_pandas=True) for i, name in enumerate(self.names)}
 
 
 @dataclass(frozen=True)
