@@ -36,6 +36,11 @@ class ColumnPredictions:
         return self.columns.classes
 
     @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
+        return self.columns.layout
+
+    @property
     def guess(self) -> str:
         """A sentence about labels that were guessed."""
         return self.columns.guess

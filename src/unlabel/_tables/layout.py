@@ -32,6 +32,11 @@ class WideColumns:
         positions_by_text(self.classes)
 
     @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
+        return "one column per label"
+
+    @property
     def names(self) -> list[str]:
         """The names of the columns that hold confidences."""
         return [str(label) for label in self.classes]
@@ -58,6 +63,11 @@ class ListColumn:
     guess: str = ""
     doubtful: str = ""
     order: tuple[int, ...] | None = None  # the labels' places in the lists, unless in order
+
+    @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
+        return f"lists in the column {self.name!r}"
 
     @property
     def names(self) -> list[str]:

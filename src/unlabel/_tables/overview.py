@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,9 @@ class Overview:
     beside: tuple[str, ...]  # columns or fields without confidences
     guess: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Give the facts as JSON can hold them."""
-        return asdict(self)
+    def as_json(self) -> str:
+        """Give the facts as JSON, in ASCII, so that a label cannot hold what a terminal obeys."""
+        return json.dumps(asdict(self), indent=2).replace("\x7f", "\\u007f")
 
 
 def overview(

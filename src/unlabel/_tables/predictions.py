@@ -89,6 +89,10 @@ class Predictions(Protocol):
         """The labels of the confidences."""
 
     @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
+
+    @property
     def guess(self) -> str:
         """A sentence about labels that were guessed, for messages about rows."""
 

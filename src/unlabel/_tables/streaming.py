@@ -207,8 +207,8 @@ def apply_table(
             unanswered += result.unanswered
     remarks = stale.remarks()
     if unanswered:
-        rows = "row names" if unanswered == 1 else "rows name"
-        remarks.append(f"{unanswered:,} {rows} retired labels only, and have no answer.")
+        rows, have = ("row names", "has") if unanswered == 1 else ("rows name", "have")
+        remarks.append(f"{unanswered:,} {rows} retired labels only, and {have} no answer.")
     return Applied(row_count, changed_count, written, tuple(remarks))
 
 

@@ -11,6 +11,7 @@ import typer
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
 from unlabel._tables.plans import filter_of_texts
+from unlabel._tables.overview import overview
 from unlabel._tables.predictions import kind_of, reading_of
 from unlabel._tables.streaming import fit_table
 from unlabel._typing import Method
@@ -32,6 +33,7 @@ from unlabel.cli.options import (
     ToColumn,
     class_names,
 )
+from unlabel.cli.overview import show
 from unlabel.cli.output import console, print_line, progress_bar
 from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
@@ -195,14 +197,43 @@ def onnx(
 
 @app.command()
 def inspect(
-    filter: FilterFile,
+    file: Annotated[Path, typer.Argument(help="A filter (.safetensors), or a table.")],
     all: Annotated[
         bool, typer.Option("--all", help="Show every label, not the first few.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    input: TableInput = None,
+    label_column: LabelColumn = "label",
+    classes: Classes = None,
+    list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
+    normalize: Normalize = False,
 ) -> None:
-    """Show the destinations of a filter's labels, and where the means of the retired ones go."""
-    fitted, protocol = OutputFilter.load(filter), read_protocol(filter)
+    """Show a filter's changes of labels, or how a table is read.
+
+    Of a filter: the destinations of its labels, and where the means of the retired ones go. Of a
+    table: its layout, labels, rows and top labels. The options from --input on are for tables.
+    """
+    if file.suffix != SUFFIX:
+        reading = reading_of(
+            input, list_column=list_column, key=key, long=long, normalize=normalize
+        )
+        with progress_bar(f"Reading {file.name}") as progress:
+            found = overview(
+                file,
+                reading,
+                classes=class_names(classes),
+                input=kind_of(input) or "probabilities",
+                label_column=label_column,
+                progress=progress,
+            )
+        if json:
+            typer.echo(found.as_json())
+        else:
+            console.print(show(found, all_labels=all))
+        return
+    fitted, protocol = OutputFilter.load(file), read_protocol(file)
     if json:
         typer.echo(as_json(fitted, protocol))
     else:
