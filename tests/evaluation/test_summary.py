@@ -132,7 +132,7 @@ DROPPED = object()
             None,
             "the distances of OSR, calibrated contradict the retrained",
         ),
-        (("seed_floor",), None, "summary.seed_floor contradicts the retrained models"),
+        (("floor",), None, "summary.floor contradicts the retrained models"),
         (("shown",), "base model", "summary.shown is not in summary.figures"),
         (("reliability", "OSR"), DROPPED, "summary.reliability is of other outputs"),
         (("labels", "removed", 0), None, r"labels.removed\[0\] is None, not a text or a finite"),

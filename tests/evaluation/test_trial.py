@@ -109,7 +109,7 @@ def test_divergences_and_their_floor(summaries):
     floor = np.mean(plain_metrics.kl_divergence(again[kept].tolist(), goal[kept].tolist()))
     mean = np.mean(plain_metrics.kl_divergence(osr[kept].tolist(), goal[kept].tolist()))
     entry = figures(summary)["OSR"]
-    assert summary["seed_floor"]["kl"]["retained"] == pytest.approx(floor, rel=1e-6)
+    assert summary["floor"]["kl"]["retained"] == pytest.approx(floor, rel=1e-6)
     assert entry["to_retrained"]["kl"]["retained"] == pytest.approx(mean, rel=1e-6)
     assert entry["over_floor"]["kl"]["retained"] == pytest.approx(mean / floor, rel=1e-6)
     assert figures(summary)["retrained again"]["over_floor"]["kl"]["removed"] == 1

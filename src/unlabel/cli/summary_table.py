@@ -85,7 +85,7 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
     )
     if competing_values(METRICS["to_retrained", "kl", "retained"], summary["figures"]):
         yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
-    if summary["seed_floor"]:
+    if summary["floor"]:
         yield "'retrained again' differs in its seed alone: its KL is the floor."
     at = unknown_at_half(summary)
     if at and at["caught"] is not None:
