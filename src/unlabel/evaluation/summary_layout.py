@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from unlabel._labels import SURROGATES
 from unlabel._method.temperature import COLDEST, HOTTEST
+from unlabel._typing import TRUTHS
 from unlabel.evaluation.impact import COUNTS_OF_TRUTH, SHARES
 from unlabel.evaluation.trial import AGAIN, BASE, CALIBRATED, NAMES, RETRAINED
-from unlabel.evaluation.truth import TRUTHS
 
 SUMMARY = 3  # the number of this layout
 MOST_ROWS = 1 << 53

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import as_classes, columns_of, label_key
-from unlabel._typing import Columns, Float64s, Floats, InputKind, Label, Method
+from unlabel._typing import TRUTHS, Columns, Float64s, Floats, InputKind, Label, Method, Truth
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.sources import NO_FILES, Sources
-from unlabel.evaluation.truth import TRUTHS, Truth, destinations, true_labels_of
+from unlabel.evaluation.truth import destinations, true_labels_of
 from unlabel.filter import OutputFilter
 from unlabel.fitting import calibrated_to, fit_filter
 from unlabel.plan import RETIRED, plan_for

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
 from unlabel._labels import columns_of, label_key
-from unlabel._typing import Columns, Label
+from unlabel._typing import Columns, Label, Truth
 from unlabel.plan import RETIRED, SPLIT, Outcome
 
 NO_LABEL = -3  # beside RETIRED and SPLIT: there is no true label
-Truth = Literal["old", "new"]
-TRUTHS: tuple[Truth, ...] = get_args(Truth)
 
 
 class TrueLabels(NamedTuple):
