@@ -151,7 +151,7 @@ DROPPED = object()
         (("plan", "title"), 7, "summary.plan.title is 7, not a text"),
         (("plan", "digest"), DROPPED, "summary.plan has no 'digest'"),
         (("labels", "retained"), [], "summary.labels retains no label"),
-        (("by_label", 0), DROPPED, "summary.labels.retained is not where the labels go"),
+        (("labels", "model", 0), DROPPED, "summary.labels.retained is not where the labels go"),
         (("by_label", 0, "to"), None, "summary.by_label sends 0 elsewhere"),
         (("by_label", 1, "to"), "dog", "summary.by_label sends 'bee' elsewhere"),
         (("destinations", 0), DROPPED, "summary.destinations is of other labels"),

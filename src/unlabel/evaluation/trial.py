@@ -105,8 +105,7 @@ def try_labels(
     names = as_classes(classes)
     rows = as_confidences(base, input, names)
     choice(truth, TRUTHS, "truth")
-    plan = plan_for(names, remove, None)
-    outcome = plan.outcome(names)
+    outcome = plan_for(names, remove, None).outcome(names)
     known = true_labels_of(names, outcome, truth)
     columns = true_columns(labels, known.labels, len(rows))
     own_labels, to = _as_array(labels), destinations(known.numbers[columns], outcome)
@@ -116,7 +115,7 @@ def try_labels(
         rows[retired if len(outcome.removed) else fitting],
         own_labels[retired] if len(outcome.removed) else None,
         classes=names,
-        remove=plan,
+        remove=remove,
         input=input,
     )
     to[judged] = RETIRED  # not to be fitted on
