@@ -161,9 +161,10 @@ def _split(value: str, shown: str) -> tuple[str | None, str]:
     known = {f"{output}.{name}": (output, name) for output in sorted(OUTPUTS) for name in NAMES}
     if value in known:
         return known[value]
-    longer = [name for name in (*NAMES, *known) if name.startswith(f"{value}.")]
-    start = value[: 2 * COMPARED_LETTERS]
-    near = (longer or difflib.get_close_matches(start, [*NAMES, *known], n=1, cutoff=0.0))[0]
+    by_lower = {each.lower(): each for each in (*NAMES, *known)}
+    start = value[: 2 * COMPARED_LETTERS].lower()
+    longer = [each for each in by_lower if each.startswith(f"{start}.")]
+    near = by_lower[(longer or difflib.get_close_matches(start, by_lower, n=1, cutoff=0.0))[0]]
     raise UnlabelError(f"The condition {shown} is of no known value: the nearest is {near!r}.")
 
 
