@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unlabel._labels import is_missing
 from unlabel._set_aside import SetAside
 from unlabel._tables.labels import positions_by_text
 from unlabel._typing import Columns, Label, Truth
@@ -36,6 +37,9 @@ class OtherTruth(SetAside):
 
     def add(self, label: object, rows: int) -> None:
         """Count rows of a true label that is not known."""
+        if is_missing(label):
+            super().add(label, rows)
+            return
         if self._truth == "old" and str(label) in self._new:
             raise UnlabelError(
                 f"The true label {label!r} is one that labels become, and not one of the model: "

@@ -93,6 +93,7 @@ def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     rows = summary["rows"]
     total = sum(rows[kind] for kind in ROW_COUNTS)
     yield rows["judged"] == total, "summary.rows does not add up"
+    yield has_truth == (rows["of_retained_labels"] > 0), "summary.rows contradicts summary.truth"
     without = 0 if has_truth else rows["judged"]
     yield rows["without_true_label"] == without, "summary.rows contradicts summary.truth"
     yield from _agreements_of_impact(summary)

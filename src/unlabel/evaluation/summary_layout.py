@@ -104,11 +104,13 @@ CHANGED_ROW = {
     "after_confidence": SHARE,
 }
 INTERVAL = {"rows": COUNT, "low": SHARE, "high": SHARE}
+LABEL_IMPACT = {"label": LABEL, "rows": ROWS} | dict.fromkeys(SHARES, Maybe(INTERVAL))
+LABEL_IMPACT["changed"] = INTERVAL
 IMPACT = {
     "unknown_above": Maybe(SHARE),
     "pairs": [{"from": LABEL, "to": Maybe(LABEL), "rows": ROWS}],  # to None: unknown
     "other_pairs": {"pairs": COUNT, "rows": COUNT},
-    "by_label": [{"label": LABEL, "rows": ROWS} | dict.fromkeys(SHARES, Maybe(INTERVAL))],
+    "by_label": [LABEL_IMPACT],
     "before": dict.fromkeys(BEFORE_AND_AFTER, Maybe(NON_NEGATIVE)),
     "after": dict.fromkeys(BEFORE_AND_AFTER, Maybe(NON_NEGATIVE)),
 }
