@@ -73,7 +73,7 @@ def test_the_sentence_says_which_by_how_much_and_on_how_many_rows(table):
         rows["judged"],
         rows["of_retained_labels"],
     )
-    share = f"{changed:,} of {judged:,} rows ({100 * changed / judged:.4f}%)"
+    share = f"{changed:,} of {judged:,} rows ({100 * changed / judged:.4g}%)"
     of_retained = entry["changed"]["retained"] * 100
     assert code == 3
     assert error.splitlines() == [

@@ -92,7 +92,7 @@ class Condition:
         unit = "%" if self.is_percent else ""
         apart = f"{abs(float(found - wanted)) * (100 if unit else 1):.4g}{unit}"
         if self.name in (*OF_ALL_ROWS, *OF_RETAINED_ROWS):
-            said = f"{value:,} of {rows:,} {of} ({value / rows:.4%})"
+            said = f"{value:,} of {rows:,} {of} ({100 * value / rows:.4g}%)"
         elif self.name in COUNTS:
             said = f"{rows:,} {of}"
         else:

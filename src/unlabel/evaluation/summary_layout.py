@@ -104,7 +104,9 @@ CHANGED_ROW = {
     "after_confidence": SHARE,
 }
 INTERVAL = {"rows": COUNT, "low": SHARE, "high": SHARE}
-LABEL_IMPACT = {"label": LABEL, "rows": ROWS} | dict.fromkeys(SHARES, Maybe(INTERVAL))
+LABEL_IMPACT: dict[str, Any] = {"label": LABEL, "rows": ROWS} | dict.fromkeys(
+    SHARES, Maybe(INTERVAL)
+)
 LABEL_IMPACT["changed"] = INTERVAL
 IMPACT = {
     "unknown_above": Maybe(SHARE),
