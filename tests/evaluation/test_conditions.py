@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from commands import unlabel
@@ -122,6 +122,9 @@ def summary(tmp_path_factory):
 
 
 @given(st.integers(0, 200), st.integers(1, 200), st.sampled_from(sorted(SIGNS)))
+@example(1, 100, "==")
+@example(20, 200, ">")
+@example(5, 200, "<")
 def test_a_share_of_rows_is_compared_exactly(summary, count, rows, sign):
     """1% of 300 rows are 3, though no float is 0.01."""
     count = min(count, rows)

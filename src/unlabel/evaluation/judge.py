@@ -89,16 +89,22 @@ class Judge:
         """
         if not self.has_truth:
             return (self.shared_metrics(self.base, self.after),) * 2
-        added = self.shared_metrics(self._added_up_beside_retired(), self.added)
+        added = self._added_up_beside_retired()
         if self.trial.truth == "new":
-            return added, added
+            return (self.shared_metrics(added, self.added),) * 2
+        judged, retained = self.added.of(added), self.added.over["retained"]
+        before = {
+            "log_loss": metrics.log_loss(*judged, retained),
+            "calibration_error": metrics.expected_calibration_error(*judged, retained),
+        }
+        del added, judged  # as large as the table
         of_label = self.outcome.columns
         over = {
             "retained": np.flatnonzero(of_label >= 0).tolist(),
             "removed": self.outcome.removed.tolist(),
         }
         own = _Truth(self.truth, len(of_label), over)
-        return self.shared_metrics(self.base, own), added
+        return self.shared_metrics(self.base, own), before
 
     def _added_up_beside_retired(self) -> Floats:
         """Add the base model's confidences up by destination, with those of retired labels last."""
