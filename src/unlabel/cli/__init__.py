@@ -10,31 +10,34 @@ import typer
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
-from unlabel._tables.plans import filter_of_texts
 from unlabel._tables.overview import overview
+from unlabel._tables.plans import filter_of_texts
 from unlabel._tables.predictions import kind_of, reading_of
 from unlabel._tables.streaming import fit_table
 from unlabel._typing import Method
 from unlabel.bench.commands import app as bench
 from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
+from unlabel.cli.evaluate import evaluate
 from unlabel.cli.inspect import as_json, describe
 from unlabel.cli.options import (
     Classes,
     FilterFile,
     Force,
-    FromColumn,
     Input,
+    Keep,
     Key,
+    LabelColumn,
     ListColumn,
     Long,
     Normalize,
+    Remove,
+    Strict,
     TableInput,
-    ToColumn,
     class_names,
 )
-from unlabel.cli.overview import show
 from unlabel.cli.output import console, print_line, progress_bar
+from unlabel.cli.overview import show
 from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
 
@@ -47,28 +50,6 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 app.add_typer(plan, name="plan")
-
-Remove = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="LABEL|LABEL=NEW|@FILE",
-        help="A label to retire, or to turn into another one; repeat it for more, in order. "
-        "@FILE is a plan.",
-    ),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(help="A label to retain; repeat it for more. All others are retired."),
-]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="Refuse rows without a true label, or of labels that the model does not have, in "
-        "place of setting them aside.",
-    ),
-]
-LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -240,66 +221,7 @@ def inspect(
         console.print(describe(fitted, protocol, all_labels=all))
 
 
-@app.command()
-def evaluate(
-    base: Annotated[
-        Path, typer.Argument(help="Table of the model's confidences, with true labels.")
-    ],
-    remove: Remove = None,
-    keep: Keep = None,
-    from_column: FromColumn = None,
-    to_column: ToColumn = None,
-    filter: Annotated[
-        Path | None, typer.Option(help="A filter fitted on other rows, in place of --remove.")
-    ] = None,
-    retrained: Annotated[
-        list[Path] | None,
-        typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
-    ] = None,
-    input: TableInput = None,
-    label_column: LabelColumn = "label",
-    classes: Classes = None,
-    list_column: ListColumn = None,
-    key: Key = None,
-    long: Long = None,
-    strict: Strict = False,
-    normalize: Normalize = False,
-    json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
-    force: Force = False,
-) -> None:
-    """Show the effect of changing labels, beside mask and retrained models.
-
-    With --remove or --keep, a filter is fitted on half of the rows. Filters are judged on rows that
-    they were not fitted on.
-    """
-    # Slow to import, and needed by no other command.
-    from unlabel._tables.evaluate import evaluate_tables
-    from unlabel.cli.summary_table import show
-    from unlabel.evaluation.summary import write_summary
-
-    if json is not None:
-        refuse_existing(json, overwrite=force)
-    with progress_bar("Evaluating") as progress:
-        summary = evaluate_tables(
-            base,
-            remove=remove,
-            keep=keep,
-            from_column=from_column,
-            to_column=to_column,
-            fitted=None if filter is None else OutputFilter.load(filter),
-            retrained=retrained or [],
-            input=kind_of(input),
-            label_column=label_column,
-            classes=class_names(classes),
-            reading=reading_of(
-                input, list_column=list_column, key=key, long=long, normalize=normalize
-            ),
-            strict=strict,
-            progress=progress,
-        )
-    if json is not None:
-        write_summary(summary, json, overwrite=force)
-    console.print(show(summary))
+app.command()(evaluate)
 
 
 @app.command()

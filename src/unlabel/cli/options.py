@@ -24,6 +24,7 @@ TableInput = Annotated[
         help="What the confidences are. Default: what the filter was fitted on, or probabilities."
     ),
 ]
+LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
 ListColumn = Annotated[
     str | None,
     typer.Option(help="The list, struct or map column with the confidences, if not the only one."),
@@ -55,6 +56,26 @@ FromColumn = Annotated[
 ]
 ToColumn = Annotated[
     str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
+]
+Remove = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="LABEL|LABEL=NEW|@FILE",
+        help="A label to retire, or to turn into another one; repeat it for more, in order. "
+        "@FILE is a plan.",
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="A label to retain; repeat it for more. All others are retired."),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse rows without a true label, or of labels that the model does not have, in "
+        "place of setting them aside.",
+    ),
 ]
 Normalize = Annotated[
     bool, typer.Option("--normalize", help="Divide each row of confidences by its sum first.")
