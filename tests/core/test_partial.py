@@ -122,7 +122,7 @@ def test_without_splits_the_ends_are_reached(case):
     gone = sum(Fraction(whole[OLD.index(label)]) for label in named & set(retired(changes)))
     # Rounding decides about what the retired labels leave where they have most of the row.
     off = ROUNDING if gone > Fraction(1, 2) else Fraction(0)
-    rows = [*placements(row[0], largest, -off), *placements(row[0], largest, off)]
+    rows = [r for each in (-off, 0, off) for r in placements(row[0], largest, each)]
     for low, (least, most), high in zip(lower, reach(changes, rows), upper, strict=True):
         if not np.isnan(low):
             assert least <= low + 1e-12
