@@ -168,7 +168,7 @@ def _problem(row: Float64s, classes: Sequence[Label]) -> str:
     return (
         f"{total}, and the labels that it does not name cannot have the rest if none has more "
         f"than {row[named].min():.6g}, the smallest score: name the labels with the largest "
-        "scores, or do not declare that they are."
+        "scores, or leave out top_k (--top-k)."
     )
 
 
