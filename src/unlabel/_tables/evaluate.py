@@ -17,6 +17,7 @@ from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
+from unlabel._tables.streams import refuse_standard_input
 from unlabel._typing import Columns, Floats, InputKind, Label, Progress
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import Summary, summarise
@@ -50,6 +51,8 @@ def evaluate_tables(
     """
     if [remove, keep, fitted].count(None) != 2:
         raise UnlabelError("Give one of --remove, --keep and --filter: labels, or a filter.")
+    for path in (base, *retrained):
+        refuse_standard_input(path)
     names: Sequence[Label] | None = classes
     kind = input or "probabilities"
     if fitted is not None:

@@ -21,6 +21,7 @@ from unlabel._tables.opening import open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Part, Predictions, Reading
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, Rewritten
+from unlabel._tables.streams import STANDARD, refuse_standard_input
 from unlabel._typing import Columns, Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -52,6 +53,7 @@ def fit_table(
 
     Rows that cannot be used are set aside; if `strict`, they are refused.
     """
+    refuse_standard_input(path)
     predictions = open_predictions(path, classes, reading, label_column=label_column)
     classes_in = predictions.classes
     may_need_truth = calibrate or method != "mask"
@@ -201,7 +203,9 @@ def apply_table(
 
     row_count = changed_count = written = 0
     with predictions.writing(Path(out), rewriting, overwrite=options.overwrite) as write:
-        for part, result in made_ahead(rewritten()):
+        # In turn on standard input: a thread that waits for more of it could not be ended.
+        results = rewritten() if Path(path) == STANDARD else made_ahead(rewritten())
+        for part, result in results:
             written += write(part, result)
             row_count += len(part)
             changed_count += int(result.changed.sum())

@@ -11,18 +11,33 @@ from unlabel._tables.allowing import Allowing, allowing
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
+from unlabel._tables.streams import STANDARD, shown
 from unlabel._typing import Scores
 from unlabel.allow import AllowLists, Missing, Unmatched
 from unlabel.cli.changes import count_changes
-from unlabel.cli.options import FilterFile, Force, Input, ListColumn, Normalize
-from unlabel.cli.output import print_line, progress_bar
+from unlabel.cli.options import (
+    FilterFile,
+    Force,
+    FormatOption,
+    Input,
+    ListColumn,
+    Normalize,
+    Separator,
+)
+from unlabel.cli.output import ends_on_closed_pipe, print_line, progress_bar
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
 
 def apply(
     filter: FilterFile,
-    predictions: Annotated[Path, typer.Argument(help="Table of confidences.")],
-    out: Annotated[Path, typer.Option(help="The table to write.")],
+    predictions: Annotated[
+        Path, typer.Argument(help="Table of confidences, or - for standard input.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The table to write, or - for standard output, as which - is written."),
+    ] = None,
     top_label: Annotated[
         bool, typer.Option("--top-label", help="Add the new top label as a column `top_label`.")
     ] = False,
@@ -79,6 +94,8 @@ def apply(
         ),
     ] = False,
     input: Input = None,
+    format: FormatOption = None,
+    separator: Separator = None,
     list_column: ListColumn = None,
     normalize: Normalize = False,
     engine: Annotated[
@@ -92,12 +109,18 @@ def apply(
     The table is streamed, batch by batch. The result's labels take the place of the model's;
     columns without confidences stay as they are.
     """
+    if out is None:
+        if predictions != STANDARD:
+            raise UnlabelError("Name the table to write with --out, or - for standard output.")
+        out = STANDARD
     fitted = OutputFilter.load(filter).taking(input)
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,
         only_changed=only_changed,
-        reading=Reading(list_column=list_column, normalize=normalize),
+        reading=Reading(
+            format=format, separator=separator, list_column=list_column, normalize=normalize
+        ),
         overwrite=force,
         allow=allowing(
             fitted,
@@ -116,17 +139,24 @@ def apply(
     if engine == "spark":
         from unlabel.spark.files import apply_with_spark
 
+        if format is not None or separator is not None:
+            raise UnlabelError("Spark goes by the file's ending: leave out --format, --separator.")
         written = apply_with_spark(fitted, predictions, out, options)
         print_line(f"{out}: {written:,} rows written ({changes}).")
         return
-    with progress_bar(f"Filtering {predictions.name}") as progress:
+    has_size, is_piped = predictions != STANDARD, out == STANDARD
+    with (
+        ends_on_closed_pipe(),
+        progress_bar(f"Filtering {predictions.name}", shown=has_size) as progress,
+    ):
         applied = apply_table(fitted, predictions, out, options, progress)
     print_line(
-        f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
-        f"of {applied.rows:,} ({changes})."
+        f"{shown(out, 'standard output')}: {applied.written:,} rows written; the top label changed "
+        f"in {applied.changed:,} of {applied.rows:,} ({changes}).",
+        to_error=is_piped,
     )
     for remark in applied.remarks:
-        print_line(remark)
+        print_line(remark, to_error=is_piped)
 
 
 def _count_unused(allow: Allowing | None) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from unlabel._files import class_file
+from unlabel._tables.predictions import Format
 from unlabel._typing import InputKind
 
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
@@ -28,6 +29,13 @@ Classes = Annotated[
         help="The labels of the model, in the order of its outputs: separated by commas, a text "
         "file with one label per line, or JSON (a list, id2label, a Hugging Face config).",
     ),
+]
+FormatOption = Annotated[
+    Format | None, typer.Option(help="The table's format. Default: what the file's ending says.")
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(help="The separator of a csv table, or tab. Default: found in its header."),
 ]
 FromColumn = Annotated[
     str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
