@@ -12,6 +12,8 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.csv
 
+from unlabel._tables.ahead import made_ahead
+from unlabel._tables.csv_rows import NEWLINE, CsvRows
 from unlabel._tables.streams import STANDARD, read_bytes
 from unlabel.errors import RowError, UnlabelError
 
@@ -20,8 +22,8 @@ PACKED = b"\x1f\x8b"  # the first bytes of gzip files
 # A block is as many whole rows as there are in some bytes. Blocks of many rows read fast.
 LEAST_BLOCK, LARGEST_BLOCK = 1 << 20, 1 << 26
 ROWS_PER_BLOCK = 64
+LETTERS_OF_HEADER = 1 << 20  # enough of it to tell the separator
 NOT_UTF_8 = "The file is not UTF-8: save it in that encoding."
-NEWLINE = re.compile(rb"\r\n?|\n")
 WRONG_LENGTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # Arrow's words
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
@@ -39,13 +41,18 @@ class CsvFile:
             self._find_header(cast(BufferedIOBase, file), separator)
         self._block = min(max(LEAST_BLOCK, ROWS_PER_BLOCK * len(self._header)), LARGEST_BLOCK)
         try:
-            self.schema = self._parse(b"", 0).schema
+            # The first rows show whether the separator is right before columns are looked for.
+            self.schema = self._parse(self._kept[: self._rows.end_of_last(self._kept)], 0).schema
             self.schema.names  # noqa: B018, decodes the names
         except UnicodeError as error:
             raise UnlabelError(NOT_UTF_8) from error
 
     def read(self) -> Iterator[tuple[pa.RecordBatch, float]]:
         """Yield batches, each with the fraction of the file read so far."""
+        # A thread that waits for more of a pipe could not be ended.
+        return self._batches() if self._is_pipe else made_ahead(self._batches())
+
+    def _batches(self) -> Iterator[tuple[pa.RecordBatch, float]]:
         row_count = 0
         with read_bytes(self.path) as (file, done):
             for block in self._blocks(cast(BufferedIOBase, file)):
@@ -62,7 +69,7 @@ class CsvFile:
             rest = b""
             file.read(self._header_end)
         while True:
-            if end := self._end_of_rows(rest):
+            if end := self._rows.end_of_last(rest):
                 yield rest[:end]
                 rest = rest[end:]
             if not (piece := self._read(file, self._block, rest)):
@@ -83,14 +90,6 @@ class CsvFile:
         size = min(max(size, len(rest)), LARGEST_BLOCK - len(rest))
         return file.read1(size) if self._is_pipe and len(rest) < LEAST_BLOCK else file.read(size)
 
-    def _end_of_rows(self, block: bytes) -> int:
-        """Find the end of the last whole row, or 0; a line break in quotes does not end a row."""
-        end = after = 0
-        for quoted in self._quoted.finditer(block):
-            end = block.rfind(self._newline, after, quoted.start()) + 1 or end
-            after = quoted.end()
-        return block.rfind(self._newline, after) + 1 or end
-
     def _find_header(self, file: BufferedIOBase, separator: str | None) -> None:
         """Read the first row, and find out the separator if none is given."""
         start, end, piece = b"", 0, b"..."
@@ -98,12 +97,13 @@ class CsvFile:
             piece = self._read(file, LEAST_BLOCK, start)
             start += piece
             text = start.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
-            self._find_separator(NEWLINE.split(text, maxsplit=1)[0], separator)
-            end = _end_of_first_row(text, self._quoted)
+            line = NEWLINE.split(text[:LETTERS_OF_HEADER], maxsplit=1)[0]
+            self._find_separator(line, separator)
+            self._rows = CsvRows(self.separator)
+            end = self._rows.end_of_first(text)
         end = end or len(text)
         self._header, self._kept = text[:end], text[end:]
         self._header_end = len(start) - len(self._kept)
-        self._newline = b"\r" if self._header.endswith(b"\r") else b"\n"
         if not self._header.endswith((b"\r", b"\n")):
             self._header += b"\n"
 
@@ -118,7 +118,6 @@ class CsvFile:
         is_likely = unquoted.count(other) > unquoted.count(",") and "\0" not in unquoted
         self._likely = other if given is None and is_likely else ""
         self.separator = given or (other if is_likely and "," not in unquoted else ",")
-        self._quoted = _quoted(self.separator)
 
     def _parse(self, rows: bytes, first_row: int) -> pa.RecordBatch:
         """Turn whole rows into a batch."""
@@ -168,24 +167,3 @@ def as_separator(text: str) -> str:
     if separator.isalnum() or separator in '".+-':  # numbers are not quoted
         raise UnlabelError(f"The separator is {text!r}, which cells may hold: give another.")
     return separator
-
-
-def _quoted(separator: str) -> re.Pattern[bytes]:
-    """Match a cell in quotes: they count only at its start, and two of them are one within it.
-
-    The quote comes before its condition, so that it is searched for fast. A long cell needs no
-    memory without backtracking (*+). Quotes that are not closed match to the end.
-    """
-    at_the_start = rb'(?<![^\r\n%s]")' % re.escape(separator.encode())
-    return re.compile(rb'"%s[^"]*+(?:""[^"]*+)*+"?' % at_the_start)
-
-
-def _end_of_first_row(text: bytes, quoted: re.Pattern[bytes]) -> int:
-    """Find the end of the first row, or 0."""
-    after = 0
-    for cell in quoted.finditer(text):
-        if found := NEWLINE.search(text, after, cell.start()):
-            return found.end()
-        after = cell.end()
-    found = NEWLINE.search(text, after)
-    return found.end() if found else 0

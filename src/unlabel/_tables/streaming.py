@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import known_columns, label_array
 from unlabel._set_aside import SetAside
+from unlabel._tables.ahead import made_ahead
 from unlabel._tables.formats import errors_naming
 from unlabel._tables.label_columns import StaleRows, refuse_other_values
 from unlabel._tables.labels import true_labels
@@ -27,8 +27,6 @@ from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.validation import as_confidences, refuse_probabilities
-
-T = TypeVar("T")
 
 
 def fit_table(
@@ -210,15 +208,6 @@ def apply_table(
             row_count += len(part)
             changed_count += int(result.changed.sum())
     return Applied(row_count, changed_count, written, stale.remarks())
-
-
-def made_ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield items that another thread makes: the next one is made while one is used."""
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(next, items, None)
-        while (item := following.result()) is not None:
-            following = pool.submit(next, items, None)
-            yield item
 
 
 def checked_rows(

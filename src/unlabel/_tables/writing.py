@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -120,38 +119,48 @@ def _write_csv(file: BinaryIO, schema: pa.Schema, separator: str) -> Iterator[Wr
         if pa.types.is_nested(field.type):
             raise _needs_parquet(f"The column {field.name!r} is nested, which csv cannot hold")
 
-    def write(batch: pa.RecordBatch) -> None:
-        file.write(_csv_text(batch, separator))
-
     header = [pa.array([name]) for name in schema.names]
-    write(pa.RecordBatch.from_arrays(header, schema.names))
+    file.write(_quoted_csv(pa.RecordBatch.from_arrays(header, schema.names), separator))
+    options = pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="none")
+    some_need_quotes = False
+
+    def write(batch: pa.RecordBatch) -> None:
+        nonlocal some_need_quotes
+        if not some_need_quotes:
+            text = io.BytesIO()
+            try:
+                pa.csv.write_csv(batch, text, options)
+                file.write(text.getbuffer())
+                return
+            except pa.ArrowInvalid:
+                some_need_quotes = True
+        file.write(_quoted_csv(batch, separator))
+
     yield write
 
 
-def _csv_text(rows: pa.RecordBatch, separator: str) -> Any:
-    """Format rows as csv, with quotes around the texts that need them."""
-    text = io.BytesIO()
-    options = pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="none")
-    try:
-        pa.csv.write_csv(rows, text, options)
-        return text.getbuffer()
-    except pa.ArrowInvalid:  # Arrow would quote all texts of these rows
-        return _quoted_csv_text(rows, separator)
+def _quoted_csv(rows: pa.RecordBatch, separator: str) -> Any:
+    """Format rows as csv with quotes around the texts that need them.
 
-
-def _quoted_csv_text(rows: pa.RecordBatch, separator: str) -> Any:
+    Arrow quotes all texts or none, so that the same row would depend on its batch.
+    """
     quote, nothing, between, newline = (
         pa.scalar(sign, pa.large_string()) for sign in ('"', "", separator, "\n")
     )
     columns = []
     for column in rows.columns:
         texts = pc.cast(column, pa.large_string())
-        needs_quotes = pc.match_substring_regex(texts, f'[\r\n"{re.escape(separator)}]')
-        doubled = pc.replace_substring(texts, '"', '""')
-        quoted = pc.binary_join_element_wise(quote, doubled, quote, nothing)
-        columns.append(pc.if_else(needs_quotes, quoted, texts))
-    lines = pc.binary_join_element_wise(*columns, between, null_handling="replace")
-    return pc.binary_join_element_wise(lines, newline, nothing).buffers()[2] or b""
+        if not pa.types.is_floating(column.type):
+            needs_quotes = pc.match_substring_regex(texts, rf'[\r\n"\x{ord(separator):02x}]')
+            if pc.any(needs_quotes).as_py():
+                doubled = pc.replace_substring(texts, '"', '""')
+                quoted = pc.binary_join_element_wise(quote, doubled, quote, nothing)
+                texts = pc.if_else(needs_quotes, quoted, texts)
+        columns.append(texts)
+    options = pc.JoinOptions("replace")  # empty cells are empty texts
+    columns[-1] = pc.binary_join_element_wise(columns[-1], newline, nothing, options=options)
+    lines = pc.binary_join_element_wise(*columns, between, options=options)
+    return lines.buffers()[2] or b""
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def apply(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="The table to write, or - for standard output, as which - is written."),
+        typer.Option(help="The table to write, or - for standard output; not needed beside -."),
     ] = None,
     top_label: Annotated[
         bool, typer.Option("--top-label", help="Add the new top label as a column `top_label`.")
@@ -104,10 +104,11 @@ def apply(
     ] = "local",
     force: Force = False,
 ) -> None:
-    """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
+    """Apply a filter to a table of predictions.
 
-    The table is streamed, batch by batch. The result's labels take the place of the model's;
-    columns without confidences stay as they are.
+    Formats are .parquet, .feather, .npy, .npz, .csv and .tsv; the last two may be packed (.csv.gz)
+    or piped. The table is streamed, batch by batch. The result's labels take the place of the
+    model's; columns without confidences stay as they are.
     """
     if out is None:
         if predictions != STANDARD:
