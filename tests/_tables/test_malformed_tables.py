@@ -1,6 +1,7 @@
 """Tables that cannot be filtered: one sentence each, nothing written, little time and memory."""
 
 import codecs
+import gzip
 import io
 import json
 import os
@@ -93,6 +94,28 @@ def header_of(text):
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(72)
 
 
+def arrow(kind=pa.ipc.new_file, **columns):
+    file = io.BytesIO()
+    table = pa.table(columns)
+    with kind(file, table.schema) as writer:
+        writer.write_table(table)
+    return file.getvalue()
+
+
+def halves(content):
+    return content[: len(content) // 2], content[len(content) // 2 :]
+
+
+def packed_row_of_2_gigabytes():
+    """A gzip file of many parts, each of 64 MiB."""
+    return gzip.compress(b"cat,dog,fox\n") + gzip.compress(bytes(1 << 26)) * 32
+
+
+def beyond_the_end():
+    """A dictionary column with an index that its dictionary does not have."""
+    return pa.DictionaryArray.from_arrays(pa.array([7], pa.int8()), pa.array(["a"]), safe=False)
+
+
 def beyond_the_dictionary():
     """A parquet file with an index that its dictionary does not have."""
     names = pa.array(["a", "b", "c"] * 10).dictionary_encode()
@@ -105,13 +128,17 @@ def beyond_the_dictionary():
 
 
 THIRD = [1 / 3] * 3
+TABS = GOOD.replace(",", "\t")
+GOOD_FEATHER = arrow(**dict.fromkeys(NAMES, THIRD), label=NAMES)
 GOOD_PARQUET = parquet(**dict.fromkeys(NAMES, THIRD), label=NAMES)
 
 # name of the file: (its content, words of the sentence)
 CORPUS = {
     "empty.csv": (b"", "could not be read"),
     "header-only.csv": (csv("cat,dog,fox,label\n"), "no rows"),
-    "ragged.csv": (csv(GOOD + ".1,.9\n"), "could not be read"),
+    "ragged.csv": (csv(GOOD + ".1,.9\n"), "Row 2 does not have one cell per column, but 2 for 4"),
+    "ragged.tsv": (csv((GOOD + ".1,.9\n").replace(",", "\t")), "Row 2 .*, but 2 for 4"),
+    "commas.tsv": (csv(GOOD), "no column 'cat'; the nearest is 'cat,dog,fox,label'"),
     "text.csv": (csv(GOOD + ".1,much,.2,cat\n"), "Row 2.*'much'.*'dog'"),
     "empty-cell.csv": (csv(GOOD + ".1,,.2,cat\n"), "Row 2.*'dog' is NaN"),
     "nan.csv": (csv(GOOD + ".1,nan,.2,cat\n"), "Row 2.*'dog' is NaN"),
@@ -139,10 +166,12 @@ CORPUS = {
     "big-endian.csv": (codecs.BOM_UTF16_BE + GOOD.encode("utf-16-be"), "not UTF-8: save"),
     "semicolons-and-commas.csv": (
         csv("cat;dog, tame;fox;label\n.5;.3;.2;cat\n"),
-        "separated by semicolons: save it with commas",
+        "separated by semicolons: say so with --separator ';'",
     ),
-    "semicolons.csv": (csv(GOOD.replace(",", ";")), "separated by semicolons: save it with commas"),
-    "tabs.csv": (csv(GOOD.replace(",", "\t")), "separated by tabs: save it with commas"),
+    "decimal-commas-and-semicolons.csv": (
+        csv("cat;dog;fox;label\n0,5;0,3;0,2;cat\n"),
+        "row 0 has '0,5' in column 'cat'; write such numbers as 0.25",
+    ),
     "percentages.csv": (csv(GOOD + "50,30,20,cat\n"), "Row 2.*sums to 100.*; divide by 100"),
     "percent-signs.csv": (
         csv("cat,dog,fox,label\n50.5%,30%,19.5%,cat\n"),
@@ -152,11 +181,36 @@ CORPUS = {
         csv('cat,dog,fox,label\n"0,5","0,3","0,2",cat\n'),
         "row 0 has '0,5' in column 'cat'; write such numbers as 0.25",
     ),
-    "binary.csv": (bytes(range(256)) * 50, "could not be read|no columns"),
+    "binary.csv": (bytes(range(256)) * 50, "could not be read|no columns|one cell per column"),
+    "packed.csv": (gzip.compress(csv(GOOD)), "packed with gzip: give it a name that ends in .gz"),
+    "cut-off.csv.gz": (gzip.compress(csv(GOOD * 99))[:-20], "could not be read as csv: .* ended"),
+    "not-packed.csv.gz": (csv(GOOD), "could not be read as csv: Not a gzipped file"),
+    "damaged.csv.gz": (b"\xff".join(halves(gzip.compress(csv(GOOD)))), "could not be read as csv"),
+    "wrong-sum.csv.gz": (gzip.compress(csv(GOOD))[:-8] + bytes(8), "could not be read.*CRC"),
+    "more-behind.tsv.gz": (gzip.compress(csv(TABS)) + b"more", "could not be read as tsv"),
+    "empty.csv.gz": (b"", "could not be read as csv"),
+    "bomb.csv.gz": (packed_row_of_2_gigabytes(), "A row has more than 64 MiB"),
+    "garbage.feather": (b"ARROW1" + bytes(range(200)) + b"ARROW1", "could not be read as feather"),
+    "not-feather.feather": (GOOD_PARQUET, "could not be read as feather: Not an Arrow file"),
+    "empty.arrow": (b"", "could not be read as feather"),
+    "truncated.feather": (GOOD_FEATHER[:-200], "could not be read as feather"),
+    "beheaded.arrow": (GOOD_FEATHER[200:], "could not be read as feather"),
+    "version-1.feather": (b"FEA1" + bytes(100) + b"FEA1", "a Feather file of version 1"),
+    "stream.arrow": (arrow(pa.ipc.new_stream, cat=[0.5]), "is a stream and not an Arrow file"),
+    "no-columns.feather": (arrow(), "no columns"),
+    "no-rows.feather": (
+        arrow(**{n: pa.array([], pa.float64()) for n in [*NAMES, "label"]}),
+        "no rows",
+    ),
+    "null.feather": (arrow(cat=[0.5, None], dog=[0.5, 0.5], fox=[0.0, 0.5]), "Row 1.*'cat' is NaN"),
+    "dictionary.feather": (
+        arrow(cat=[0.5], dog=[0.5], fox=[0.0], note=beyond_the_end()),
+        "could not be read as feather: .*out of bounds",
+    ),
     "unclosed-quote.csv": (csv('cat,dog,fox,label\n.5,.3,.2,"cat\n'), "no label 'cat"),
     "one-column.csv": (csv("label\ncat\n"), "no columns of decimal numbers|'cat'"),
     "one-number.csv": (csv("cat,label\n.5,cat\n"), "no columns of decimal numbers"),
-    "a-parquet.csv": (GOOD_PARQUET, "could not be read|no columns"),
+    "a-parquet.csv": (GOOD_PARQUET, "could not be read|no columns|one cell per column"),
     "truncated.parquet": (GOOD_PARQUET[:-200], "could not be read"),
     "beheaded.parquet": (GOOD_PARQUET[200:], "could not be read"),
     "garbage.parquet": (b"PAR1" + bytes(range(200)) + b"PAR1", "could not be read"),
@@ -244,6 +298,8 @@ CORPUS = {
 FIT = {
     "header-only.csv",
     "no-rows.parquet",
+    "no-rows.feather",
+    "decimal-commas-and-semicolons.csv",
     "percent-signs.csv",
     "decimal-commas.csv",
     "no-label-column.csv",

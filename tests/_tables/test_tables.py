@@ -10,7 +10,7 @@ import pytest
 from commands import unlabel
 from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel._tables import formats
-from unlabel._tables.streaming import made_ahead
+from unlabel._tables.ahead import made_ahead
 
 NAMES = ["cat", "dog", "fox", "owl"]
 

@@ -1,6 +1,7 @@
 """Tables that were edited, in every format: read, fitted on and filtered."""
 
 import csv
+import gzip
 import io
 import zipfile
 
@@ -25,8 +26,8 @@ LABELS = ["cat", "dog", "cat", "fox"]
 FILTER = fit_filter(ROWS, LABELS, classes=CLASSES, remove=["cat"])
 FILTER.apply(ROWS)  # compiled before the clock runs
 CELLS = st.sampled_from([*TEXTS, *map(str, NUMBERS), ".5", " .5", "1,5", '"', "a\nb", "50%"])
-OUTPUTS = st.sampled_from([".csv", ".parquet", ".npz", ".npy"])
-KINDS = ["csv", "npy", "npz", "parquet"]
+OUTPUTS = st.sampled_from([".csv", ".tsv.gz", ".parquet", ".feather", ".npz", ".npy"])
+KINDS = ["csv", "csv_gz", "feather", "npy", "npz", "parquet"]
 
 
 def csv_of(cells):
@@ -52,6 +53,14 @@ def npz_of(members):
 def parquet_of(columns):
     file = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def feather_of(columns, compression):
+    file, table = io.BytesIO(), pa.table(columns)
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(file, table.schema, options=options) as writer:
+        writer.write_table(table)
     return file.getvalue()
 
 
@@ -119,7 +128,13 @@ COLUMNS = [
 
 
 @st.composite
-def edited_parquet(draw):
+def edited_csv_gz(draw):
+    content = gzip.compress(draw(edited_csv()), mtime=0)
+    return draw(st.just(content) | edited_bytes(content))
+
+
+@st.composite
+def tables_of_columns(draw):
     if draw(st.booleans()):
         columns = dict(zip(CLASSES, ROWS.T, strict=True)) | {"label": pa.array(LABELS)}
     else:
@@ -127,12 +142,26 @@ def edited_parquet(draw):
     if draw(st.booleans()):
         name = draw(st.sampled_from([*columns, "note", "top_label"]))
         columns[name] = draw(st.sampled_from(COLUMNS))
-    content = parquet_of(columns)
+    return columns
+
+
+@st.composite
+def edited_parquet(draw):
+    content = parquet_of(draw(tables_of_columns()))
+    return draw(st.just(content) | edited_bytes(content))
+
+
+@st.composite
+def edited_feather(draw):
+    compression = draw(st.sampled_from([None, "lz4", "zstd"]))
+    content = feather_of(draw(tables_of_columns()), compression)
     return draw(st.just(content) | edited_bytes(content))
 
 
 EDITED = {
     "csv": edited_csv(),
+    "csv_gz": edited_csv_gz(),
+    "feather": edited_feather(),
     "npy": edited_npy(),
     "npz": edited_npz(),
     "parquet": edited_parquet(),
@@ -144,7 +173,7 @@ def read_whole(path):
 
 
 def check(kind, content, ending, method):
-    with fuzzed_file(f"table.{kind}", content) as path:
+    with fuzzed_file(f"table.{kind.replace('_', '.')}", content) as path:
         for act in (read_whole, fit, lambda path: apply(path, ending)):
             try:
                 act(path, *([method] if act is fit else []))
@@ -184,4 +213,4 @@ def target(kind):
     return run
 
 
-test_csv, test_npy, test_npz, test_parquet = map(target, KINDS)
+test_csv, test_csv_gz, test_feather, test_npy, test_npz, test_parquet = map(target, KINDS)

@@ -7,11 +7,11 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import pyarrow as pa
 
 from unlabel._labels import known_columns
+from unlabel._tables.formats import SEPARATED
 from unlabel._tables.layout import (
     ColumnPart,
     ListColumn,
@@ -19,6 +19,7 @@ from unlabel._tables.layout import (
     WideColumns,
     require_columns,
 )
+from unlabel._tables.predictions import Format
 from unlabel._tables.rewriting import ADDED, UPPER, Rewriting, Rewritten
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -113,7 +114,7 @@ def _names_are_texts(schema: pa.Schema) -> pa.Schema:
 
 
 def target_columns(
-    fitted: OutputFilter, source: TableColumns, out: Path | None = None
+    fitted: OutputFilter, source: TableColumns, format: Format | None = None
 ) -> TableColumns:
     """Choose the layout of the output: the input's, if the output's format allows it.
 
@@ -124,10 +125,9 @@ def target_columns(
         label if column < 0 else source.classes[column]
         for label, column in zip(fitted.classes, at, strict=True)
     )
-    ending = "" if out is None else out.suffix
-    if ending == ".csv":
+    if format in SEPARATED:
         return WideColumns(classes)
-    if ending in (".npy", ".npz"):
+    if format in ("npy", "npz"):
         if isinstance(source, ListColumn):
             return replace(source, classes=classes, fixed_size=True)
         return ListColumn("confidences", classes)

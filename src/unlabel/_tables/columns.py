@@ -12,7 +12,7 @@ from unlabel._tables.column_output import ColumnOutput, target_columns
 from unlabel._tables.formats import Table
 from unlabel._tables.layout import ColumnPart, TableColumns, no_label_column, require_columns
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._tables.writing import write_table
+from unlabel._tables.writing import output_format, write_table
 from unlabel._typing import Label, Progress
 from unlabel.errors import UnlabelError
 
@@ -80,9 +80,12 @@ class ColumnPredictions:
     ) -> Iterator[Callable[[Any, Rewritten], int]]:
         """Open a table for the results."""
         fitted = rewriting.fitted
-        output = ColumnOutput(rewriting, self.columns, target_columns(fitted, self.columns, out))
+        target = target_columns(fitted, self.columns, output_format(out, self.table))
+        output = ColumnOutput(rewriting, self.columns, target)
         schema = output.schema(self.table.schema, str(self.path))
-        with write_table(out, schema, overwrite=overwrite, classes=fitted.classes) as write:
+        with write_table(
+            out, schema, overwrite=overwrite, classes=fitted.classes, like=self.table
+        ) as write:
 
             def write_part(part: ColumnPart, rewritten: Rewritten) -> int:
                 after = output.of(part.batch, rewritten)

@@ -15,6 +15,7 @@ from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
+from unlabel._tables.streams import refuse_standard_input
 from unlabel._tables.truth import OtherTruth, refuse_old_labels, refuse_other_labels
 from unlabel._typing import Floats, InputKind, Label, Progress, Truth
 from unlabel.errors import UnlabelError
@@ -67,6 +68,8 @@ def evaluate_tables(
         raise UnlabelError(f"--unknown-above is {unknown_above}: give a probability, from 0 to 1.")
     if date is not None:
         require_date(date)
+    for path in (base, *retrained):
+        refuse_standard_input(path)
     digests = distinct_digests([base, *retrained])
     fitted = None if filter is None else OutputFilter.load(filter)
     names: Sequence[Label] | None = classes

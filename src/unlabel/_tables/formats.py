@@ -1,30 +1,26 @@
-"""Read tables of confidences from npy, npz, csv and parquet files, batch by batch.
+"""Read tables of confidences batch by batch, whatever the format of their file.
 
-Whatever the format, a table is a stream of Arrow record batches. The rows of an npy file
-become one list column, ``confidences``. An npz file has one array of two dimensions, which
-becomes a list column; arrays with one entry per row, which become further columns; and
-optionally ``classes``, the names of the labels in the order of the array's columns.
+A table is a stream of Arrow record batches.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
 from unlabel._files.atomic import require_file
-from unlabel._labels import as_labels
-from unlabel._tables.csv_input import CsvFile
+from unlabel._tables.array_files import open_npy, open_npz
+from unlabel._tables.csv_input import CsvFile, as_separator
+from unlabel._tables.predictions import Format, Reading
+from unlabel._tables.streams import STANDARD, shown
 from unlabel._typing import Label
 from unlabel.errors import RowError, UnlabelError
 
@@ -34,9 +30,25 @@ BATCH_ROWS = 1 << 16
 BATCH_ENTRIES = 1 << 22  # with very many labels a batch has fewer rows
 # The buffers of all columns of a parquet file together, in bytes.
 PARQUET_BUFFERS = 1 << 26
-# An npz file is read whole, so its unpacked size is limited.
-MAX_NPZ_BYTES = 1 << 30
-NUMERIC_KINDS = "biuf"  # NumPy's codes for booleans, integers and floats
+
+ENDINGS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "tsv",
+    ".tsv.gz": "tsv",
+    ".jsonl": "jsonl",
+    ".jsonl.gz": "jsonl",
+    ".ndjson": "jsonl",
+    ".npy": "npy",
+    ".npz": "npz",
+}
+SEPARATED: dict[Format, str] = {"csv": ",", "tsv": "\t"}
+PIPED: tuple[Format, ...] = ("csv", "tsv", "jsonl")
+# The first bytes of files that are taken for feather files.
+FEATHER_1, IPC_STREAM = b"FEA1", b"\xff\xff\xff\xff"
 
 
 @dataclass(frozen=True)
@@ -44,13 +56,15 @@ class Table:
     """A table that can be read batch by batch."""
 
     path: Path
+    format: Format
     schema: pa.Schema
     read: Callable[[], Batches]
     classes: tuple[Label, ...] | None = None  # if the file itself names the labels
+    separator: str = SEPARATED["csv"]  # of a csv file
 
     def batches(self) -> Batches:
         """Yield batches from the start, each with the fraction of the file read so far."""
-        with _reading(self.path):
+        with _reading(self.path, self.format):
             yield from self.read()
 
     def head(self) -> pa.RecordBatch:
@@ -61,14 +75,47 @@ class Table:
         raise UnlabelError(f"{self.path} has no rows: give a table with at least one.")
 
 
-def open_table(path: str | os.PathLike[str]) -> Table:
-    """Open a table for reading; the file's ending is its format."""
-    path = Path(path)
-    opener = by_ending(path, OPENERS)
-    table: Table = opener(require_file(path))
+def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> Table:
+    """Open a table for reading, in the format that is given or that the file's ending names."""
+    path, reading = Path(path), reading or Reading()
+    kind = format_of(path, reading.format)
+    if path != STANDARD:
+        require_file(path)
+    if kind in SEPARATED:
+        table = _open_separated(path, kind, reading.separator)
+    elif reading.separator is not None:
+        raise UnlabelError(f"{path} is read as {kind}, which has no separators: leave it out.")
+    elif kind in OPENERS:
+        table = OPENERS[kind](path)
+    else:
+        raise UnlabelError(f"{path} is read as {kind}, which has no columns: give another format.")
     if not table.schema.names:
-        raise UnlabelError(f"{path} has no columns: give a table with a header.")
+        raise UnlabelError(f"{table.path} has no columns: give a table with a header.")
     return table
+
+
+def format_of(path: Path, given: Format | None = None) -> Format:
+    """Tell the format of a table: the one that is given, or else the one of the file's ending."""
+    if path != STANDARD:
+        return given or by_ending(path, ENDINGS)
+    if given is None:
+        raise UnlabelError("Standard input has no ending: name its format with --format.")
+    if given not in PIPED:
+        *others, last = PIPED
+        raise UnlabelError(
+            f"Tables in {given} cannot be piped: give the name of a file in place of -, or choose "
+            f"{', '.join(others)} or {last}."
+        )
+    return given
+
+
+def by_ending(path: Path, formats: dict[str, Any]) -> Any:
+    """Look up a file's format by its ending."""
+    for ending, format in formats.items():
+        if path.name.endswith(ending):
+            return format
+    *others, last = formats
+    raise UnlabelError(f"{path} has no known ending: name it {', '.join(others)} or {last}.")
 
 
 @contextmanager
@@ -97,155 +144,93 @@ def errors_naming(
         raise UnlabelError(f"{path} could not be {action}: {why.rstrip('.')}.") from error
 
 
-def _reading(path: Path) -> AbstractContextManager[None]:
-    """Name the file in errors of NumPy, zipfile and Arrow, which have no common class."""
-    return errors_naming(path, f"read as {path.suffix[1:]}", Exception)
-
-
-def by_ending(path: Path, formats: dict[str, Any]) -> Any:
-    """Look up a file's format by its ending."""
-    if path.suffix not in formats:
-        *others, last = formats
-        known = f"{', '.join(others)} or {last}"
-        raise UnlabelError(f"{path} has no known ending: name it {known}.")
-    return formats[path.suffix]
+def _reading(path: Path, kind: Format) -> AbstractContextManager[None]:
+    """Name the file in errors of NumPy, zipfile, gzip and Arrow, which have no common class."""
+    return errors_naming(path, f"read as {kind}", Exception)
 
 
 def _batch_rows(entries: int) -> int:
     return max(1, min(BATCH_ROWS, BATCH_ENTRIES // max(1, entries)))
 
 
+def _row_entries(schema: pa.Schema) -> int:
+    return sum(getattr(kind, "list_size", 1) for kind in schema.types)
+
+
+def _open_separated(path: Path, kind: Format, separator: str | None) -> Table:
+    if separator is not None:
+        separator = as_separator(separator)
+    elif kind == "tsv":
+        separator = SEPARATED[kind]
+    name = shown(path)
+    with _reading(name, kind):
+        file = CsvFile(path, separator)
+    return Table(name, kind, file.schema, file.read, separator=file.separator)
+
+
 def _open_parquet(path: Path) -> Table:
-    with _reading(path):
+    with _reading(path, "parquet"):
         columns = pa.parquet.read_metadata(path).num_columns
         # Without pre-buffering a row group larger than memory is read page by page.
         buffer = min(1 << 20, max(1 << 12, PARQUET_BUFFERS // max(1, columns)))
         file = pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=buffer)
         rows, schema = file.metadata.num_rows, file.schema_arrow
-        widths = [getattr(kind, "list_size", 1) for kind in schema.types]
         schema.names  # noqa: B018, decodes the names
 
     def read() -> Batches:
         done = 0
-        for batch in file.iter_batches(batch_size=_batch_rows(sum(widths))):
+        for batch in file.iter_batches(batch_size=_batch_rows(_row_entries(schema))):
             # Otherwise indices beyond a dictionary's end would be followed, or written out.
             batch.validate(full=True)
             done += len(batch)
             yield batch, done / rows
 
-    return Table(path, schema, read)
+    return Table(path, "parquet", schema, read)
 
 
-def _open_csv(path: Path) -> Table:
-    with _reading(path):
-        file = CsvFile(path)
-    return Table(path, file.schema, file.read)
+def _open_feather(path: Path) -> Table:
+    with _reading(path, "feather"):
+        with path.open("rb") as start:
+            magic = start.read(len(FEATHER_1))
+        for other, name in ((FEATHER_1, "a Feather file of version 1"), (IPC_STREAM, "a stream")):
+            if magic == other:
+                raise UnlabelError(
+                    f"It is {name} and not an Arrow file: save it with pyarrow.feather."
+                )
+        file = pa.ipc.open_file(pa.memory_map(str(path)))
+        schema, count = file.schema, file.num_record_batches
+        schema.names  # noqa: B018, decodes the names
+
+    def read() -> Batches:
+        step = _batch_rows(_row_entries(schema))
+        for number in range(count):
+            batch = file.get_batch(number)
+            batch.validate(full=True)
+            for start in range(0, len(batch), step):
+                part = batch.slice(start, step)
+                yield part, (number + (start + len(part)) / len(batch)) / count
+
+    return Table(path, "feather", schema, read)
 
 
 def _open_npy(path: Path) -> Table:
-    with _array_errors(path, "the array"):
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(rows, np.ndarray):
-        raise UnlabelError(f"{path} does not hold an npy array: give it the ending of its format.")
-    return _table_of_arrays(path, {"confidences": rows})
+    return _open_arrays(path, "npy", open_npy)
 
 
 def _open_npz(path: Path) -> Table:
-    with _reading(path), ZipFile(path) as archive:
-        members = archive.infolist()
-    names = [member.filename for member in members]
-    if len(set(names)) < len(names):
-        raise UnlabelError(f"{path} has two arrays of the same name: save it again.")
-    size = sum(member.file_size for member in members)
-    if size > MAX_NPZ_BYTES:
-        raise UnlabelError(
-            f"{path} unpacks to {size >> 20} MiB and npz files are read whole: save it as npy or "
-            "parquet, which are streamed."
-        )
-    arrays = {}
-    with _array_errors(path, "it"):
-        archive = np.load(path, allow_pickle=False)
-    with archive:
-        for name in archive.files:
-            with _array_errors(path, repr(name)):
-                arrays[name] = archive[name]
-            if not isinstance(arrays[name], np.ndarray):
-                raise UnlabelError(f"{path} has a file {name!r} that is not an array: remove it.")
-    return _table_of_arrays(path, arrays, arrays.pop("classes", None))
+    return _open_arrays(path, "npz", open_npz)
 
 
-@contextmanager
-def _array_errors(path: Path, what: str) -> Iterator[None]:
-    """Explain errors of reading an array, above all of Python objects, which need pickle.
-
-    Python may warn about the syntax of a damaged header before NumPy refuses it.
-    """
-    with _reading(path), warnings.catch_warnings(action="ignore"):
-        try:
-            yield
-        except ValueError as error:
-            if not re.search("Object arrays|Python objects", str(error)):
-                raise
-            raise UnlabelError(
-                f"There are Python objects in {what}: save numbers as float32 or float64, and "
-                "texts with .astype(str)."
-            ) from error
+def _open_arrays(path: Path, kind: Format, opener: Callable[[Path], Any]) -> Table:
+    with _reading(path, kind):
+        file = opener(path)
+        schema = file.schema
+    return Table(path, kind, schema, lambda: file.read(_batch_rows(file.shape[1])), file.classes)
 
 
-def _table_of_arrays(
-    path: Path, arrays: dict[str, np.ndarray[Any, Any]], names: np.ndarray[Any, Any] | None = None
-) -> Table:
-    matrices = [array for array in arrays.values() if array.ndim == 2]
-    if len(matrices) != 1:
-        raise UnlabelError(
-            f"{path} has {len(matrices)} arrays of two dimensions: give one, rows by labels."
-        )
-    kind = matrices[0].dtype
-    if kind.kind not in NUMERIC_KINDS or kind.itemsize > 8:
-        raise UnlabelError(f"{path} has confidences of type {kind}: save them as float64.")
-    count, labels = matrices[0].shape
-    for name, array in arrays.items():
-        if array.ndim not in (1, 2) or len(array) != count:
-            raise UnlabelError(
-                f"{path} has an array {name!r} of shape {array.shape} beside {count} rows of "
-                "confidences: give one entry per row."
-            )
-    if names is not None and names.shape != (labels,):
-        raise UnlabelError(
-            f"{path} has 'classes' of shape {names.shape} beside {labels} columns of confidences: "
-            "give one name per column."
-        )
-
-    def read() -> Batches:
-        step = _batch_rows(labels)
-        for start in range(0, count, step):
-            end = min(start + step, count)
-            yield _batch({name: array[start:end] for name, array in arrays.items()}), end / count
-
-    with _reading(path):
-        schema = _batch({name: array[:0] for name, array in arrays.items()}).schema
-        classes = None if names is None else as_labels(names.tolist(), "'classes'")
-    return Table(path, schema, read, classes)
-
-
-def _batch(arrays: dict[str, np.ndarray[Any, Any]]) -> pa.RecordBatch:
-    return pa.record_batch(
-        {name: list_column(a) if a.ndim == 2 else _values(a) for name, a in arrays.items()}
-    )
-
-
-def list_column(rows: np.ndarray[Any, Any]) -> pa.FixedSizeListArray:
-    """Turn the rows of an array into a list column."""
-    return pa.FixedSizeListArray.from_arrays(_values(rows.reshape(-1)), rows.shape[1])
-
-
-def _values(array: np.ndarray[Any, Any]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
-
-
-OPENERS: dict[str, Callable[[Path], Table]] = {
-    ".parquet": _open_parquet,
-    ".csv": _open_csv,
-    ".npy": _open_npy,
-    ".npz": _open_npz,
+OPENERS: dict[Format, Callable[[Path], Table]] = {
+    "parquet": _open_parquet,
+    "feather": _open_feather,
+    "npy": _open_npy,
+    "npz": _open_npz,
 }

@@ -23,7 +23,7 @@ def open_predictions(
 
     The column of true labels, if there is one, is not taken for confidences.
     """
-    table = open_table(path)
+    table = open_table(path, reading)
     columns = table_columns(
         table, classes, list_column=reading.list_column, label_column=label_column
     )
@@ -32,5 +32,5 @@ def open_predictions(
 
 def names_in(path: str | os.PathLike[str], reading: Reading) -> set[str]:
     """Name the columns of a table, and the labels that it names itself."""
-    table = open_table(path)
+    table = open_table(path, reading)
     return {*table.schema.names, *map(str, table.classes or ())}

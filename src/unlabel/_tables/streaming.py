@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import known_columns, label_array
 from unlabel._set_aside import SetAside
+from unlabel._tables.ahead import made_ahead
 from unlabel._tables.formats import errors_naming
 from unlabel._tables.label_columns import StaleRows, refuse_other_values
 from unlabel._tables.labels import true_labels
@@ -21,13 +21,13 @@ from unlabel._tables.opening import open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Part, Predictions, Reading
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, Rewritten
+from unlabel._tables.streams import STANDARD, refuse_standard_input
 from unlabel._typing import Columns, Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.validation import as_confidences, as_rows, refuse_probabilities
 
-T = TypeVar("T")
 WHOLE_ROWS = Reading()
 
 
@@ -53,6 +53,7 @@ def fit_table(
 
     Rows that cannot be used are set aside; if `strict`, they are refused.
     """
+    refuse_standard_input(path)
     predictions = open_predictions(path, classes, reading, label_column=label_column)
     classes_in = predictions.classes
     may_need_truth = calibrate or method != "mask"
@@ -200,7 +201,9 @@ def apply_table(
 
     row_count = changed_count = written = unanswered = 0
     with predictions.writing(Path(out), rewriting, overwrite=options.overwrite) as write:
-        for part, result in made_ahead(rewritten()):
+        # In turn on standard input: a thread that waits for more of it could not be ended.
+        results = rewritten() if Path(path) == STANDARD else made_ahead(rewritten())
+        for part, result in results:
             written += write(part, result)
             row_count += len(part)
             changed_count += int(result.changed.sum())
@@ -210,15 +213,6 @@ def apply_table(
         rows, have = ("row names", "has") if unanswered == 1 else ("rows name", "have")
         remarks.append(f"{unanswered:,} {rows} retired labels only, and {have} no answer.")
     return Applied(row_count, changed_count, written, tuple(remarks))
-
-
-def made_ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield items that another thread makes: the next one is made while one is used."""
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(next, items, None)
-        while (item := following.result()) is not None:
-            following = pool.submit(next, items, None)
-            yield item
 
 
 def checked_rows(

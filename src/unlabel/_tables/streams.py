@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from unlabel._files.atomic import require_file, whole_file
+from unlabel.errors import UnlabelError
 
 STANDARD = Path("-")  # standard input or output
 GZIP = ".gz"
@@ -20,6 +21,8 @@ GZIP = ".gz"
 def read_bytes(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], float]]]:
     """Open a file, unpacked, with a function that tells the fraction of it read so far."""
     if path == STANDARD:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UnlabelError("Nothing is piped into standard input: give a file in place of -.")
         yield sys.stdin.buffer, lambda: 0.0
         return
     with require_file(path).open("rb") as file:
@@ -32,6 +35,8 @@ def read_bytes(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], float]]]:
 def write_bytes(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
     """Open a file for writing, whole or not at all; standard output is written at once."""
     if path == STANDARD:
+        if sys.stdout is None:
+            raise UnlabelError("Standard output is closed: name the file to write with --out.")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
@@ -42,3 +47,14 @@ def write_bytes(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         # Without a name and a time in it, the same rows give the same bytes.
         with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
             yield cast(BinaryIO, packed)
+
+
+def shown(path: Path, standard: str = "standard input") -> Path:
+    """Give the name of a file for messages."""
+    return Path(standard) if path == STANDARD else path
+
+
+def refuse_standard_input(path: str | os.PathLike[str]) -> None:
+    """Refuse to read standard input where a table is needed as a file."""
+    if Path(path) == STANDARD:
+        raise UnlabelError("Only apply reads standard input: give the table as a file.")

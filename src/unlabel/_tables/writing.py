@@ -1,4 +1,4 @@
-"""Write tables of confidences to npy, npz, csv and parquet files, batch by batch."""
+"""Write tables of confidences batch by batch, in the format of the file's ending."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from unlabel._files.atomic import whole_file
 from unlabel._labels import label_array
-from unlabel._tables.formats import by_ending
+from unlabel._tables.formats import SEPARATED, Table, format_of
 from unlabel._tables.labels import positions_by_text
+from unlabel._tables.predictions import Format
+from unlabel._tables.streams import STANDARD, shown, write_bytes
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 
@@ -33,16 +36,50 @@ def write_table(
     *,
     overwrite: bool,
     classes: tuple[Label, ...] | None = None,
+    like: Table | None = None,
 ) -> Iterator[Write]:
-    """Open a table for writing; the file appears, complete, once the block has succeeded."""
+    """Open a table for writing; the file appears, complete, once the block has succeeded.
+
+    Standard output is written at once, in the format of the table that the new one is `like`.
+    A csv file keeps that table's separator.
+    """
     path = Path(path)
-    writer = by_ending(path, WRITERS)
-    with whole_file(path, overwrite=overwrite) as part:
-        try:
-            with writer(part, schema, classes) as write:
+    kind = output_format(path, like)
+    try:
+        if kind in SEPARATED:
+            with (
+                write_bytes(path, overwrite=overwrite) as file,
+                _write_csv(file, schema, _separator(path, kind, like)) as write,
+            ):
+                yield _at_once(write, file) if path == STANDARD else write
+        elif kind in WRITERS:
+            with (
+                whole_file(path, overwrite=overwrite) as part,
+                WRITERS[kind](part, schema, classes) as write,
+            ):
                 yield write
-        except pa.ArrowException as error:
-            raise UnlabelError(f"{path} could not be written: {error}.") from error
+        else:
+            raise UnlabelError(
+                f"{path} is for {kind}, which has no columns: give it the ending of another format."
+            )
+    except pa.ArrowException as error:
+        name = shown(path, "standard output")
+        raise UnlabelError(f"{name} could not be written: {error}.") from error
+
+
+def _at_once(write: Write, file: BinaryIO) -> Write:
+    """Let the reader of a pipe have each batch as soon as it is written."""
+    return lambda batch: (write(batch), file.flush())
+
+
+def output_format(path: Path, like: Table | None) -> Format:
+    """Tell the format of an output: its ending's, or the input's on standard output."""
+    return format_of(path, like.format if like is not None and path == STANDARD else None)
+
+
+def _separator(path: Path, kind: Format, like: Table | None) -> str:
+    is_same = like is not None and (path == STANDARD or like.format == kind == "csv")
+    return like.separator if like is not None and is_same else SEPARATED[kind]
 
 
 def plain_labels(labels: tuple[Label, ...]) -> np.ndarray[Any, Any]:
@@ -59,30 +96,71 @@ def _write_parquet(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Writ
 
 
 @contextmanager
-def _write_csv(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Write]:
+def _write_feather(path: Path, schema: pa.Schema, classes: Any) -> Iterator[Write]:
+    # As pyarrow.feather writes, but for dictionaries, which batches of other files do not share.
+    options = pa.ipc.IpcWriteOptions(compression="lz4", emit_dictionary_deltas=True)
+    before: list[pa.RecordBatch] = []  # a batch without rows, for its dictionaries
+
+    with pa.ipc.new_file(str(path), schema, options=options) as writer:
+
+        def write(batch: pa.RecordBatch) -> None:
+            if len(batch):
+                table = pa.Table.from_batches([*before, batch]).unify_dictionaries()
+                batch = table.to_batches()[-1]
+                before[:] = [batch.slice(0, 0)]
+                writer.write_batch(batch)
+
+        yield write
+
+
+@contextmanager
+def _write_csv(file: BinaryIO, schema: pa.Schema, separator: str) -> Iterator[Write]:
     for field in schema:
         if pa.types.is_nested(field.type):
             raise _needs_parquet(f"The column {field.name!r} is nested, which csv cannot hold")
-    with path.open("wb") as file:
-        file.write(_csv_text(schema.empty_table(), header=True))
-        yield lambda batch: file.write(_csv_text(batch, header=False))
+
+    header = [pa.array([name]) for name in schema.names]
+    file.write(_quoted_csv(pa.RecordBatch.from_arrays(header, schema.names), separator))
+    options = pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="none")
+    some_need_quotes = False
+
+    def write(batch: pa.RecordBatch) -> None:
+        nonlocal some_need_quotes
+        if not some_need_quotes:
+            text = io.BytesIO()
+            try:
+                pa.csv.write_csv(batch, text, options)
+                file.write(text.getbuffer())
+                return
+            except pa.ArrowInvalid:
+                some_need_quotes = True
+        file.write(_quoted_csv(batch, separator))
+
+    yield write
 
 
-def _csv_text(rows: pa.RecordBatch | pa.Table, *, header: bool) -> bytes:
-    """Format rows as csv, with quotes only if one of the texts needs them."""
-    for style in ("none", "needed"):
-        text = io.BytesIO()
-        options = pa.csv.WriteOptions(
-            include_header=header, quoting_style=style, quoting_header=style
-        )
-        try:
-            pa.csv.write_csv(rows, text, options)
-        except pa.ArrowInvalid:
-            if style == "needed":
-                raise
-        else:
-            break
-    return text.getvalue()
+def _quoted_csv(rows: pa.RecordBatch, separator: str) -> Any:
+    """Format rows as csv with quotes around the texts that need them.
+
+    Arrow quotes all texts or none, so that the same row would depend on its batch.
+    """
+    quote, nothing, between, newline = (
+        pa.scalar(sign, pa.large_string()) for sign in ('"', "", separator, "\n")
+    )
+    columns = []
+    for column in rows.columns:
+        texts = pc.cast(column, pa.large_string())
+        if not pa.types.is_floating(column.type):
+            needs_quotes = pc.match_substring_regex(texts, rf'[\r\n"\x{ord(separator):02x}]')
+            if pc.any(needs_quotes).as_py():
+                doubled = pc.replace_substring(texts, '"', '""')
+                quoted = pc.binary_join_element_wise(quote, doubled, quote, nothing)
+                texts = pc.if_else(needs_quotes, quoted, texts)
+        columns.append(texts)
+    options = pc.JoinOptions("replace")  # empty cells are empty texts
+    columns[-1] = pc.binary_join_element_wise(columns[-1], newline, nothing, options=options)
+    lines = pc.binary_join_element_wise(*columns, between, options=options)
+    return lines.buffers()[2] or b""
 
 
 @contextmanager
@@ -173,9 +251,9 @@ def _write_array(archive: ZipFile, name: str, array: np.ndarray[Any, Any]) -> No
         np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-WRITERS: dict[str, Callable[[Path, pa.Schema, Any], AbstractContextManager[Write]]] = {
-    ".parquet": _write_parquet,
-    ".csv": _write_csv,
-    ".npy": _write_npy,
-    ".npz": _write_npz,
+WRITERS: dict[Format, Callable[[Path, pa.Schema, Any], AbstractContextManager[Write]]] = {
+    "parquet": _write_parquet,
+    "feather": _write_feather,
+    "npy": _write_npy,
+    "npz": _write_npz,
 }

@@ -10,6 +10,7 @@ import typer
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
+from unlabel._tables.formats import ENDINGS
 from unlabel._tables.overview import overview
 from unlabel._tables.plans import filter_of_texts
 from unlabel._tables.predictions import kind_of, reading_of
@@ -24,6 +25,7 @@ from unlabel.cli.options import (
     Classes,
     FilterFile,
     Force,
+    FormatOption,
     Input,
     Keep,
     Key,
@@ -32,6 +34,7 @@ from unlabel.cli.options import (
     Long,
     Normalize,
     Remove,
+    Separator,
     Strict,
     TableInput,
     class_names,
@@ -88,6 +91,8 @@ def fit(
     ] = False,
     label_column: LabelColumn = "label",
     classes: Classes = None,
+    format: FormatOption = None,
+    separator: Separator = None,
     list_column: ListColumn = None,
     key: Key = None,
     long: Long = None,
@@ -134,7 +139,13 @@ def fit(
                 calibrate=calibrate,
                 classes=class_names(classes),
                 reading=reading_of(
-                    input, list_column=list_column, key=key, long=long, normalize=normalize
+                    input,
+                    format=format,
+                    separator=separator,
+                    list_column=list_column,
+                    key=key,
+                    long=long,
+                    normalize=normalize,
                 ),
                 label_column=label_column,
                 progress=progress,
@@ -186,6 +197,8 @@ def inspect(
     input: TableInput = None,
     label_column: LabelColumn = "label",
     classes: Classes = None,
+    format: FormatOption = None,
+    separator: Separator = None,
     list_column: ListColumn = None,
     key: Key = None,
     long: Long = None,
@@ -196,9 +209,15 @@ def inspect(
     Of a filter: the destinations of its labels, and where the means of the retired ones go. Of a
     table: its layout, labels, rows and top labels. The options from --input on are for tables.
     """
-    if file.suffix != SUFFIX:
+    if format is not None or file.name.endswith((*ENDINGS,)):
         reading = reading_of(
-            input, list_column=list_column, key=key, long=long, normalize=normalize
+            input,
+            format=format,
+            separator=separator,
+            list_column=list_column,
+            key=key,
+            long=long,
+            normalize=normalize,
         )
         with progress_bar(f"Reading {file.name}") as progress:
             found = overview(

@@ -11,18 +11,35 @@ from unlabel._tables.allowing import Allowing, allowing
 from unlabel._tables.predictions import OtherLabels, kind_of, reading_of
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
+from unlabel._tables.streams import STANDARD, shown
 from unlabel._typing import Scores
 from unlabel.allow import AllowLists, Missing, Unmatched
 from unlabel.cli.changes import count_changes
-from unlabel.cli.options import FilterFile, Force, Key, ListColumn, Long, Normalize, TableInput
-from unlabel.cli.output import print_line, progress_bar
+from unlabel.cli.options import (
+    FilterFile,
+    Force,
+    FormatOption,
+    Key,
+    ListColumn,
+    Long,
+    Normalize,
+    Separator,
+    TableInput,
+)
+from unlabel.cli.output import ends_on_closed_pipe, print_line, progress_bar
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
 
 def apply(
     filter: FilterFile,
-    predictions: Annotated[Path, typer.Argument(help="Table of confidences.")],
-    out: Annotated[Path, typer.Option(help="The table to write.")],
+    predictions: Annotated[
+        Path, typer.Argument(help="Table of confidences, or - for standard input.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The table to write, or - for standard output; not needed beside -."),
+    ] = None,
     top_label: Annotated[
         bool, typer.Option("--top-label", help="Add the new top label as a column `top_label`.")
     ] = False,
@@ -106,6 +123,8 @@ def apply(
         ),
     ] = "error",
     input: TableInput = None,
+    format: FormatOption = None,
+    separator: Separator = None,
     list_column: ListColumn = None,
     key: Key = None,
     long: Long = None,
@@ -116,11 +135,16 @@ def apply(
     ] = "local",
     force: Force = False,
 ) -> None:
-    """Apply a filter to a table of predictions (.parquet, .csv, .npy, .npz).
+    """Apply a filter to a table of predictions.
 
-    The table is streamed, batch by batch. The result's labels take the place of the model's;
-    columns without confidences stay as they are.
+    Formats are .parquet, .feather, .npy, .npz, .csv and .tsv; the last two may be packed (.csv.gz)
+    or piped. The table is streamed, batch by batch. The result's labels take the place of the
+    model's; columns without confidences stay as they are.
     """
+    if out is None:
+        if predictions != STANDARD:
+            raise UnlabelError("Name the table to write with --out, or - for standard output.")
+        out = STANDARD
     fitted = OutputFilter.load(filter).taking(kind_of(input))
     options = ApplyOptions(
         top_label=top_label,
@@ -128,6 +152,8 @@ def apply(
         only_changed=only_changed,
         reading=reading_of(
             input,
+            format=format,
+            separator=separator,
             list_column=list_column,
             key=key,
             long=long,
@@ -155,17 +181,24 @@ def apply(
     if engine == "spark":
         from unlabel.spark.files import apply_with_spark
 
+        if format is not None or separator is not None:
+            raise UnlabelError("Spark goes by the file's ending: leave out --format, --separator.")
         written = apply_with_spark(fitted, predictions, out, options)
         print_line(f"{out}: {written:,} rows written ({changes}).")
         return
-    with progress_bar(f"Filtering {predictions.name}") as progress:
+    has_size, is_piped = predictions != STANDARD, out == STANDARD
+    with (
+        ends_on_closed_pipe(),
+        progress_bar(f"Filtering {predictions.name}", shown=has_size) as progress,
+    ):
         applied = apply_table(fitted, predictions, out, options, progress)
     print_line(
-        f"{out}: {applied.written:,} rows written; the top label changed in {applied.changed:,} "
-        f"of {applied.rows:,} ({changes})."
+        f"{shown(out, 'standard output')}: {applied.written:,} rows written; the top label changed "
+        f"in {applied.changed:,} of {applied.rows:,} ({changes}).",
+        to_error=is_piped,
     )
     for remark in applied.remarks:
-        print_line(remark)
+        print_line(remark, to_error=is_piped)
 
 
 def _count_unused(allow: Allowing | None) -> str:

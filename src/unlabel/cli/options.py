@@ -51,6 +51,14 @@ Classes = Annotated[
         "file with one label per line, or JSON (a list, id2label, a Hugging Face config).",
     ),
 ]
+FormatOption = Annotated[
+    predictions.Format | None,
+    typer.Option(help="The table's format. Default: what the file's ending says."),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(help="The separator of a csv table, or tab. Default: found in its header."),
+]
 FromColumn = Annotated[
     str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
 ]

@@ -19,7 +19,7 @@ from pyspark.sql import Observation, SparkSession, functions
 from unlabel._files.atomic import behind_links, folder_beside, refuse_existing, require_file
 from unlabel._tables.column_output import ColumnOutput, target_columns
 from unlabel._tables.csv_input import NOT_UTF_8
-from unlabel._tables.formats import by_ending, errors_naming
+from unlabel._tables.formats import by_ending, errors_naming, format_of
 from unlabel._tables.rewriting import ApplyOptions, Rewriting
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -58,7 +58,7 @@ def apply_with_spark(fitted: OutputFilter, path: Path, out: Path, options: Apply
         location = re.sub(r"([{}\[\]*?\\])", r"\\\1", _location(path))
         df = spark.read.load(location, path.suffix[1:], **read_options)
         source = find_confidences(df.schema, options.reading.list_column, fitted.classes_in)
-        target = target_columns(fitted, source, out)
+        target = target_columns(fitted, source, format_of(out))
         output = ColumnOutput(Rewriting(fitted, options), source, target)
         counted = Observation()
         count = functions.count(functions.lit(1)).alias("rows")

@@ -1,0 +1,259 @@
+"""`unlabel apply` between pipes: the same rows, messages apart, and a quiet end."""
+
+import csv
+import gzip
+import io
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from commands import unlabel
+from unlabel import OutputFilter
+
+NAMES = ["cat", "dog", "fox"]
+PROGRAM = [sys.executable, "-c", "from unlabel.__main__ import main; main()"]
+LINE = b"0.5,0.25,0.25,a\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    OutputFilter.mask(NAMES, ["dog"]).save(tmp_path / "f")
+    return tmp_path
+
+
+def start(folder, *arguments, **options):
+    """Start `unlabel apply` with pipes for its input, output and messages."""
+    options = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
+    return subprocess.Popen([*PROGRAM, "apply", "f", *arguments], cwd=folder, **options)
+
+
+def run(folder, *arguments, given=b""):
+    """Run `unlabel apply` to its end; return its exit code, output and messages."""
+    with start(folder, *arguments) as process:
+        out, error = process.communicate(given, timeout=60)
+    return process.returncode, out, error.decode()
+
+
+def table(separator, count=30_000):
+    """A csv table with some texts that need quotes, longer than a pipe holds at a time."""
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), size=count).round(6)
+    rows[:, 2] = 1 - rows[:, 0] - rows[:, 1]
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+    writer.writerow([*NAMES, "text"])
+    odd = {0: "a", 500: f'b{separator} "c"', 501: "d\ne", 20_000: "é" * 70_000}
+    writer.writerows([*row, odd.get(at, f"row {at}")] for at, row in enumerate(rows.tolist()))
+    return file.getvalue().encode()
+
+
+@pytest.mark.parametrize(("format", "separator"), [("csv", ","), ("tsv", "\t"), ("csv", ";")])
+def test_a_pipe_gives_what_files_give(folder, format, separator):
+    content = table(separator)
+    (folder / f"in.{format}").write_bytes(content)
+    options = ("--top-label", "--removed-mass")
+    assert run(folder, f"in.{format}", "--out", f"out.{format}", *options)[0] == 0
+    through_files = (folder / f"out.{format}").read_bytes()
+    message = "standard output: 30,000 rows written; the top label changed in "
+    for arguments, given in (
+        (("-", "--format", format), content),
+        ((f"in.{format}", "--out", "-"), b""),
+    ):
+        code, out, error = run(folder, *arguments, *options, given=given)
+        assert code == 0
+        assert out == through_files
+        assert error.startswith(message)
+        assert error.count("\n") == 1
+    code, out, _ = run(folder, "-", "--format", format, "--out", "piped.csv.gz", given=content)
+    assert code == 0
+    assert out.startswith(b"piped.csv.gz: 30,000 rows written; ")
+    packed = (folder / "piped.csv.gz").read_bytes()
+    assert gzip.decompress(packed).count(b"\n") == through_files.count(b"\n")
+
+
+def test_files_may_be_packed_or_named_otherwise(folder):
+    content = b"cat,dog,fox,text\n" + LINE * 3
+    (folder / "in.csv.gz").write_bytes(gzip.compress(content))
+    (folder / "table.txt").write_bytes(content)
+    expected = b"cat,fox,text\n" + b"0.6666666666666666,0.3333333333333333,a\n" * 3
+    for arguments in (("in.csv.gz",), ("table.txt", "--format", "csv")):
+        assert run(folder, *arguments, "--out", "-")[:2] == (0, expected)
+
+
+def test_remarks_go_where_messages_go(folder):
+    content = b"cat,dog,fox,answer\n" + b".5,.25,.25,cat\n.2,.7,.1,dog\n"
+    code, out, error = run(folder, "-", "--format", "csv", given=content)
+    assert code == 0
+    assert out.count(b"\n") == 3
+    assert "The column 'answer' still names retired labels in 1 row" in error
+
+
+def test_rows_are_answered_as_they_come(folder):
+    with start(folder, "-", "--format", "csv") as process:
+        process.stdin.write(b"cat,dog,fox,text\n" + LINE + b"0.125,0.7")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"cat,fox,text\n"
+        assert process.stdout.readline() == b"0.6666666666666666,0.3333333333333333,a\n"
+        process.stdin.write(b'5,0.125,"b\n')
+        process.stdin.flush()
+        process.stdin.write(b'c"\n')
+        process.stdin.flush()
+        assert process.stdout.readline() == b'0.5,0.5,"b\n'
+        assert process.stdout.readline() == b'c"\n'
+        assert process.communicate(timeout=60)[0] == b""
+    assert process.returncode == 0
+
+
+def test_a_reader_who_has_enough_ends_the_run_quietly(folder):
+    (folder / "in.csv").write_bytes(b"cat,dog,fox,text\n" + LINE * 300_000)
+    for source in ("-", "in.csv"):
+        with (
+            open(folder / "in.csv", "rb") as given,
+            start(folder, source, "--format", "csv", "--out", "-", stdin=given) as process,
+        ):
+            assert process.stdout.readline() == b"cat,fox,text\n"
+            process.stdout.close()
+            assert process.stderr.read() == b""
+        assert process.returncode == 128 + signal.SIGPIPE
+
+
+def test_input_without_an_end_is_not_waited_for(folder):
+    code = "import sys\nwhile True: sys.stdout.write('.5,.25,.25\\n' * 1000)"
+    header = "printf 'cat,dog,fox\\n'"
+    unlabel_it = f"""{sys.executable} -c '{PROGRAM[2]}' apply f - --format csv"""
+    shell = f"""({header}; {sys.executable} -c "{code}" 2>/dev/null) | {unlabel_it} | head -1"""
+    shell += "; echo ${PIPESTATUS[1]}"
+    ended = subprocess.run(
+        ["bash", "-c", shell], cwd=folder, capture_output=True, timeout=60, check=True
+    )
+    assert ended.stdout == b"cat,fox\n141\n"
+    assert ended.stderr == b""
+
+
+def test_a_closed_pipe_is_noticed_at_the_end_at_the_latest(folder):
+    with start(folder, "-", "--format", "csv") as process:
+        process.stdout.close()
+        _, error = process.communicate(b"cat,dog,fox,text\n" + LINE, timeout=60)
+    assert (process.returncode, error) == (128 + signal.SIGPIPE, b"")
+
+
+@pytest.mark.parametrize("out", ["-", "out.csv"])
+def test_a_run_that_waits_for_input_can_be_ended(folder, out):
+    (folder / "in.csv").write_bytes(b"cat,dog,fox,text\n" + LINE)
+    with start(folder, "-", "--format", "csv", "--out", out) as process:
+        process.stdin.write(b"cat,dog,fox,text\n" + LINE)
+        process.stdin.flush()
+        if out == "-":
+            assert process.stdout.readline() == b"cat,fox,text\n"
+        else:
+            while len(os.listdir(folder)) < 3 and process.poll() is None:
+                pass
+        process.terminate()
+        process.wait(timeout=60)
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGTERM
+    assert sorted(os.listdir(folder)) == ["f", "in.csv"]
+
+
+def test_an_error_comes_after_the_rows_before_it(folder):
+    content = b"cat,dog,fox,text\n" + LINE * 5000
+    with start(folder, "-", "--format", "csv") as process:
+        process.stdin.write(content)
+        process.stdin.flush()
+        first = [process.stdout.readline() for _ in range(5001)]
+        rest, error = process.communicate(b"0.5,0.5,0.5,a\n", timeout=60)
+    assert process.returncode == 2
+    assert first[-1] == b"0.6666666666666666,0.3333333333333333,a\n"
+    assert rest == b""
+    assert error.startswith(b"Error: standard input: Row 5000 ")
+    assert error.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "words"),
+    [
+        (("-",), b"", "Standard input has no ending: name its format with --format"),
+        (("-", "--format", "parquet"), b"", "Tables in parquet cannot be piped"),
+        (("-", "--format", "feather"), b"", "Tables in feather cannot be piped"),
+        (("-", "--format", "npy"), b"", "Tables in npy cannot be piped"),
+        (("in.parquet", "--out", "-"), b"", "Tables in parquet cannot be piped"),
+        (("in.parquet",), b"", "Name the table to write with --out"),
+        (("in.csv", "--out", "out.xlsx"), b"", "no known ending"),
+        (("-", "--format", "csv"), b"", "standard input could not be read as csv"),
+        (("-", "--format", "csv"), b"cat,dog\n.5,.5\n", "standard input has no column 'fox'"),
+        (("-", "--format", "csv"), gzip.compress(b"cat"), "standard input: .*packed with gzip"),
+        (("-", "--format", "tsv"), b"cat\tdog\tfox\n1\t0\n", "standard input: Row 0 .*but 2 for 3"),
+        (
+            ("in.csv", "--out", "o.csv", "--engine", "spark", "--separator", ";"),
+            b"",
+            "Spark goes by",
+        ),
+    ],
+)
+def test_a_mistake_gets_one_sentence(folder, monkeypatch, arguments, given, words):
+    pa.parquet.write_table(pa.table({name: [1 / 3] for name in NAMES}), folder / "in.parquet")
+    (folder / "in.csv").write_bytes(b"cat,dog,fox,text\n" + LINE)
+    before = sorted(os.listdir(folder))
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+    code, out, error = unlabel("apply", "f", *arguments)
+    assert (code, out) == (2, "")
+    assert error.startswith("Error: ")
+    assert error.count("\n") == 1
+    assert re.search(words, error)
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_a_row_of_no_end_is_refused_in_little_memory(folder):
+    with (
+        open("/dev/zero", "rb") as zeros,
+        start(folder, "-", "--format", "csv", stdin=zeros) as process,
+    ):
+        error = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 2
+    assert error.startswith(b"Error: standard input: A row has more than 64 MiB, or a quote is not")
+    assert used.ru_maxrss < 500 << 10  # in KiB
+
+
+def test_a_terminal_is_not_waited_for(folder):
+    ours, theirs = pty.openpty()
+    try:
+        with start(folder, "-", "--format", "csv", stdin=theirs) as process:
+            _, error = process.communicate(timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert process.returncode == 2
+    assert b"Nothing is piped into standard input: give a file in place of -." in error
+
+
+def test_closed_standard_streams(folder):
+    (folder / "in.csv").write_bytes(b"cat,dog,fox,text\n" + LINE)
+    program = f"{sys.executable} -c '{PROGRAM[2]}' apply f"
+    for command in (f"{program} - --format csv <&-", f"{program} in.csv --out - >&-"):
+        ended = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, timeout=60)
+        assert ended.returncode == 2
+        assert ended.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "-", "--remove", "cat", "--out", "g"),
+        ("evaluate", "-", "--remove", "cat"),
+        ("evaluate", "in.csv", "--remove", "cat", "--retrained", "-"),
+    ],
+)
+def test_only_apply_reads_standard_input(folder, arguments):
+    code, out, error = unlabel(*arguments)
+    assert (code, out) == (2, "")
+    assert error == "Error: Only apply reads standard input: give the table as a file.\n"
