@@ -16,6 +16,7 @@ from unlabel._labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
 from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number_advice
 from unlabel._tables.formats import Table, list_column
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
+from unlabel._tables.predictions import Part
 from unlabel._typing import Floats, Label
 from unlabel.errors import RowError, UnlabelError
 
@@ -258,11 +259,10 @@ def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
     return WideColumns(as_classes(decimals), guess, doubtful)
 
 
-def no_label_column(table: Table, name: str, columns: TableColumns) -> UnlabelError:
+def no_label_column(table: Table, name: str, head: Part, classes: Sequence[Label]) -> UnlabelError:
     """Describe a missing column of true labels, and name the column that may be meant."""
     hint = nearest_column(table.schema.names, name)
-    others = ColumnPart(table.head(), columns).others()
-    found = [other for other, cells in others.items() if _holds_labels(cells, columns.classes)]
+    found = [other for other, cells in head.others().items() if _holds_labels(cells, classes)]
     if len(found) == 1:
         hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(

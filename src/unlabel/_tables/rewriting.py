@@ -22,6 +22,7 @@ from unlabel.filter import OutputFilter
 OLD_LABEL, TOP_LABEL = "old_label", "top_label"
 REMOVED_MASS, NOT_ALLOWED = "removed_mass", "not_allowed"
 ADDED = (OLD_LABEL, TOP_LABEL, REMOVED_MASS, NOT_ALLOWED)
+UPPER = "_upper"  # behind the name of a score, the other end of its interval
 UNKNOWN = "unknown"
 # The logarithm of nothing, as language models' APIs write it: JSON cannot hold infinity.
 LOG_OF_NOTHING = -9999.0
@@ -50,6 +51,7 @@ class Rewritten(NamedTuple):
     updated: dict[str, pa.Array]
     changed: Booleans  # whether the answer did
     kept: Booleans | None = None  # the rows that are written, if not all
+    upper: Floats | None = None  # the other ends of intervals, of which the confidences are one
 
     def as_logs(self) -> Rewritten:
         """Give logarithms of the confidences."""
