@@ -14,7 +14,8 @@ from unlabel._tables.cells import taken
 from unlabel._tables.label_columns import labels_in_type
 from unlabel._tables.layout import require_columns
 from unlabel._tables.long_part import LongColumns, LongPart
-from unlabel._tables.rewriting import ADDED, UPPER, Rewriting, Rewritten
+from unlabel._tables.predictions import UPPER
+from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
 from unlabel._typing import Columns, Floats
 from unlabel.errors import UnlabelError
 

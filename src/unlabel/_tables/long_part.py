@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unlabel._labels import is_missing, listing
-from unlabel._tables.cells import as_floats, is_text, plain, taken
-from unlabel._tables.entries import UNKNOWN, Entries, refuse_other_labels
-from unlabel._tables.labels import label_cells, label_positions
+from unlabel._tables.cells import is_text, plain, taken
+from unlabel._tables.entries import Entries
+from unlabel._tables.entry_cells import entries_of_cells
+from unlabel._tables.labels import label_cells
 from unlabel._tables.seen_ids import id_cells
 from unlabel._typing import Columns, Floats, Label
 from unlabel.errors import RowError, UnlabelError
@@ -52,28 +52,13 @@ class LongPart:
     @cached_property
     def entries(self) -> Entries:
         """The labels of each id, with their scores."""
-        columns = self.columns
-        with self._errors_naming_rows():
-            positions = self._positions()
-            scores = as_floats(self.batch.column(columns.score), columns.score)
-            for at in np.flatnonzero(np.isnan(scores)).tolist():
-                raise RowError(at, f" has no score in column {columns.score!r}: give it one.")
-        return Entries(self.starts, positions, scores)
-
-    def _positions(self) -> Columns:
-        """Find the position of each row's label among the labels of the model."""
-        name, classes = self.columns.label, self.columns.classes
-        cells = label_cells(self.batch.column(name), name)
-        encoded = cells.dictionary_encode("encode")
-        known = label_positions(encoded.dictionary, classes)
-        of_value = np.array([UNKNOWN if at is None else at for at in known], dtype=np.intp)
-        positions = np.asarray(of_value[encoded.indices.to_numpy()])
-        for at in np.flatnonzero(positions == UNKNOWN).tolist():
-            if is_missing(cells[at].as_py()):
-                raise RowError(at, f" has no label in column {name!r}: give it one.")
-            rows = Entries(np.arange(len(cells) + 1), positions, np.empty(0))
-            refuse_other_labels(rows, pc.cast(cells, pa.string()).to_pylist(), classes)
-        return positions
+        columns, classes = self.columns, self.columns.classes
+        labels, scores = self.batch.column(columns.label), self.batch.column(columns.score)
+        names = columns.label, columns.score
+        try:
+            return entries_of_cells(self.starts, labels, scores, classes, names=names)
+        except RowError as error:  # which is about one of the id's rows
+            raise UnlabelError(error.at(self._place_of_row(error.row))) from error
 
     def confidences(self) -> Floats:
         """Read the confidences, with one column per label, NaN where an id does not name it."""
@@ -95,14 +80,6 @@ class LongPart:
     def _place_of_row(self, at: int) -> str:
         shown = listing([shown_id(self.batch.column(self.columns.id)[at])])
         return f"row {self.first_row + at} (id {shown})"
-
-    @contextmanager
-    def _errors_naming_rows(self) -> Iterator[None]:
-        """Say in which row of the table an error is; its id has several."""
-        try:
-            yield
-        except RowError as error:
-            raise UnlabelError(error.at(self._place_of_row(error.row))) from error
 
 
 def shown_id(cell: pa.Scalar) -> object:

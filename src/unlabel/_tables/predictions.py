@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import pyarrow as pa
 
 from unlabel._typing import Floats, Label, Progress
+from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:
     from unlabel._tables.rewriting import Rewriting, Rewritten
 
+UPPER = "_upper"  # behind the name of a score, the other end of its interval
 Format = Literal["parquet", "feather", "csv", "tsv", "jsonl", "npy", "npz"]
 
 
@@ -89,3 +91,17 @@ class Predictions(Protocol):
 
         The function that is given returns the number of rows that it wrote.
         """
+
+
+def with_upper(lower: dict[str, pa.Array], upper: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """Put the upper ends of intervals behind the lower ones."""
+    for name in (name + UPPER for name in lower if name + UPPER in lower):
+        raise UnlabelError(
+            f"{name!r} is a label, and would be the name of the upper ends of another one's "
+            "intervals: rename it, or leave out --interval."
+        )
+    return {
+        key: column
+        for name in lower
+        for key, column in ((name, lower[name]), (name + UPPER, upper[name]))
+    }

@@ -22,7 +22,6 @@ from unlabel.filter import OutputFilter
 OLD_LABEL, TOP_LABEL = "old_label", "top_label"
 REMOVED_MASS, NOT_ALLOWED = "removed_mass", "not_allowed"
 ADDED = (OLD_LABEL, TOP_LABEL, REMOVED_MASS, NOT_ALLOWED)
-UPPER = "_upper"  # behind the name of a score, the other end of its interval
 UNKNOWN = "unknown"
 # The logarithm of nothing, as language models' APIs write it: JSON cannot hold infinity.
 LOG_OF_NOTHING = -9999.0
