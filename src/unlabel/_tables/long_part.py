@@ -62,7 +62,18 @@ class LongPart:
 
     def confidences(self) -> Floats:
         """Read the confidences, with one column per label, NaN where an id does not name it."""
-        return self.entries.rows(self.columns.classes, partial=self.columns.partial)
+        entries, classes = self.entries, self.columns.classes
+        if not self.columns.partial:
+            for row in np.flatnonzero(np.diff(self.starts) < len(classes)).tolist():
+                own = entries.labels[self.starts[row] : self.starts[row + 1]]
+                [first, *_] = np.setdiff1d(np.arange(len(classes)), own).tolist()
+                raise RowError(
+                    row,
+                    f" does not name the label {classes[first]!r} among the {len(own):,} of its "
+                    "id: give all labels, in rows that stand together, or say that rows are "
+                    "partial (--partial).",
+                )
+        return entries.rows(classes, partial=self.columns.partial)
 
     def cells(self, name: str) -> pa.Array:
         """Give the cells of a column in the first row of each id."""
