@@ -131,6 +131,18 @@ def test_random_plans(folder, plan, ids, sorting, descending, suffix, method, ba
     assert (applied.rows, applied.written, applied.changed) == (len(ids), len(ids), changed)
 
 
+def test_the_first_ids_decide_whether_the_order_is_descending(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "BATCH_ROWS", 4)
+    ascending, descending = np.argsort(ROWS[:2], axis=1).tolist()
+    for orders in ([ascending, descending[::-1]], [ascending[::-1], descending]):
+        rows = long_rows("ab", orders)
+        write(rows, tmp_path / "in.parquet")
+        apply(OutputFilter.mask(NAMES, {}), tmp_path / "in.parquet", tmp_path / "out.parquet")
+        is_descending = orders[0] != ascending
+        expected = plain_long.changed(rows, {}, NAMES, descending=is_descending)
+        assert_rows(read(tmp_path / "out.parquet"), expected)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_added_and_updated_columns_repeat_on_each_row_of_an_id(tmp_path, suffix):
     rows = long_rows([f"i{i}" for i in range(12)], orders_of(False))
