@@ -66,7 +66,8 @@ class ColumnPredictions:
     def require_truth(self, name: str) -> None:
         """Refuse a table without a column of true labels of that name."""
         if not self.has(name):
-            raise no_label_column(self.table, name, self.columns)
+            head = ColumnPart(self.table.head(), self.columns)
+            raise no_label_column(self.table, name, head, self.classes)
         require_columns(self.table.schema.names, [name], str(self.path))
         if name in self.columns.names:
             raise UnlabelError(

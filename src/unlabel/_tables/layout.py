@@ -17,6 +17,8 @@ from unlabel._tables.array_files import list_column
 from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number_advice
 from unlabel._tables.formats import Table
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
+from unlabel._tables.nested import NestedColumn
+from unlabel._tables.predictions import Part, with_upper
 from unlabel._typing import Floats, Label
 from unlabel.errors import RowError, UnlabelError
 
@@ -47,10 +49,11 @@ class WideColumns:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         return np.column_stack([as_floats(columns[name], name) for name in self.names])
 
-    def columns(self, rows: Floats) -> dict[str, pa.Array]:
-        """Turn an array of confidences into columns."""
+    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
+        """Turn an array of confidences into columns, with empty cells for NaN."""
+        if upper is not None:
+            return with_upper(self.columns(rows), self.columns(upper))
         by_label = np.ascontiguousarray(rows.T)
-        # NaN is an empty cell: a label of which a partial row says nothing.
         return {name: pa.array(by_label[i], from_pandas=True) for i, name in enumerate(self.names)}
 
 
@@ -92,15 +95,17 @@ class ListColumn:
         rows = as_floats(lists.flatten(), self.name, labels).reshape(-1, labels)
         return rows if self.order is None else rows[:, self.order]
 
-    def columns(self, rows: Floats) -> dict[str, pa.Array]:
+    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns."""
+        if upper is not None:
+            return with_upper(self.columns(rows), self.columns(upper))
         lists = list_column(rows)
         return {
             self.name: lists if self.fixed_size else lists.cast(pa.list_(lists.type.value_type))
         }
 
 
-TableColumns = WideColumns | ListColumn
+TableColumns = WideColumns | ListColumn | NestedColumn
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ def find_columns(
     *,
     table: str,
     option: str = "--list-column",
-) -> TableColumns | None:
+) -> WideColumns | ListColumn | None:
     """Find the confidences in the columns named after the labels, or else in the only list column.
 
     Without `classes` a list column has no labels yet, and other columns are not looked at.
@@ -273,11 +278,10 @@ def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
     return WideColumns(as_classes(decimals), guess, doubtful)
 
 
-def no_label_column(table: Table, name: str, columns: TableColumns) -> UnlabelError:
+def no_label_column(table: Table, name: str, head: Part, classes: Sequence[Label]) -> UnlabelError:
     """Describe a missing column of true labels, and name the column that may be meant."""
     hint = nearest_column(table.schema.names, name)
-    others = ColumnPart(table.head(), columns).others()
-    found = [other for other, cells in others.items() if _holds_labels(cells, columns.classes)]
+    found = [other for other, cells in head.others().items() if _holds_labels(cells, classes)]
     if len(found) == 1:
         hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(

@@ -6,8 +6,11 @@ import os
 from collections.abc import Sequence
 
 from unlabel._tables.columns import ColumnPredictions
+from unlabel._tables.find_nested import find_nested
 from unlabel._tables.formats import open_table
 from unlabel._tables.layout import table_columns
+from unlabel._tables.long import open_long
+from unlabel._tables.nested import EntryColumn
 from unlabel._tables.predictions import Predictions, Reading
 from unlabel._typing import Label
 
@@ -24,6 +27,12 @@ def open_predictions(
     The column of true labels, if there is one, is not taken for confidences.
     """
     table = open_table(path, reading)
+    if reading.long is not None:
+        return open_long(table, classes, reading.long, reading)
+    nested = find_nested(table, classes, list_column=reading.list_column, partial=reading.partial)
+    if nested is not None:
+        is_log = isinstance(nested, EntryColumn) and nested.logs
+        return ColumnPredictions(table, nested, reading.logs or is_log)
     columns = table_columns(
         table, classes, list_column=reading.list_column, label_column=label_column
     )
@@ -33,4 +42,6 @@ def open_predictions(
 def names_in(path: str | os.PathLike[str], reading: Reading) -> set[str]:
     """Name the columns of a table, and the labels that it names itself."""
     table = open_table(path, reading)
+    if reading.long is not None:
+        return {*map(str, open_long(table, None, reading.long, reading).classes)}
     return {*table.schema.names, *map(str, table.classes or ())}

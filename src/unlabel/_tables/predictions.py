@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TableInput = Literal["probabilities", "logits", "log-probabilities"]
 TABLE_INPUTS: tuple[TableInput, ...] = get_args(TableInput)
 OtherLabels = Literal["error", "retired"]
+UPPER = "_upper"  # behind the name of a score, the upper end of its interval
 Format = Literal["parquet", "feather", "csv", "tsv", "jsonl", "npy", "npz"]
 
 
@@ -120,3 +121,17 @@ class Predictions(Protocol):
 
         The function that is given returns the number of rows that it wrote.
         """
+
+
+def with_upper(lower: dict[str, pa.Array], upper: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """Put the upper ends of intervals behind the lower ones."""
+    for name in (name + UPPER for name in lower if name + UPPER in lower):
+        raise UnlabelError(
+            f"{name!r} is a label, and would be the name of the upper ends of another one's "
+            "intervals: rename it, or leave out --interval."
+        )
+    return {
+        key: column
+        for name in lower
+        for key, column in ((name, lower[name]), (name + UPPER, upper[name]))
+    }

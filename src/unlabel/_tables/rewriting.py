@@ -13,7 +13,7 @@ from unlabel._labels import as_labels
 from unlabel._partial import filter_partial, require_partial
 from unlabel._tables.allowing import Allowing
 from unlabel._tables.label_columns import updated_labels
-from unlabel._tables.predictions import Part, Reading
+from unlabel._tables.predictions import UPPER, Part, Reading
 from unlabel._tables.writing import plain_labels
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.allow import Allowed
@@ -23,7 +23,6 @@ from unlabel.filter import OutputFilter
 OLD_LABEL, TOP_LABEL = "old_label", "top_label"
 REMOVED_MASS, NOT_ALLOWED = "removed_mass", "not_allowed"
 CERTAIN, ONLY_RETIRED = "certain", "only_retired"
-UPPER = "_upper"  # behind the name of a column with upper ends
 ADDED = (
     *(OLD_LABEL, TOP_LABEL, CERTAIN, ONLY_RETIRED),
     *(REMOVED_MASS, f"{REMOVED_MASS}{UPPER}", NOT_ALLOWED),
