@@ -21,6 +21,7 @@ from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
 from unlabel.cli.evaluate import evaluate
 from unlabel.cli.inspect import as_json, describe
+from unlabel.cli.inspect_table import show
 from unlabel.cli.options import (
     Classes,
     FilterFile,
@@ -40,7 +41,6 @@ from unlabel.cli.options import (
     class_names,
 )
 from unlabel.cli.output import console, print_line, progress_bar
-from unlabel.cli.overview import show
 from unlabel.cli.plan import app as plan
 from unlabel.filter import OutputFilter
 
