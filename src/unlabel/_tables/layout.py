@@ -106,6 +106,9 @@ class ColumnPart:
         """Read the confidences, with one column per label."""
         return self.columns.read(self.batch)
 
+    def elsewhere(self) -> None:
+        """Columns name no labels but the model's."""
+
     def cells(self, name: str) -> pa.Array:
         """Give the cells of a column."""
         return self.batch.column(name)
@@ -203,7 +206,7 @@ def table_columns(
     classes = table.classes if classes is None else classes
     columns = find_columns(table.schema, classes, list_column, table=str(table.path))
     if columns is None:
-        return _guess_wide(table, label_column)
+        return guess_wide(table, label_column)
     if isinstance(columns, WideColumns):
         return columns
     if classes is None:
@@ -233,7 +236,7 @@ def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
+def guess_wide(table: Table, label_column: str | None) -> WideColumns:
     """Take the columns of decimal numbers for the labels'; refuse to guess in case of doubt."""
     head = table.head()
     decimals, zeros, whole = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import pyarrow as pa
 
-from unlabel._typing import Floats, Label, Progress
+from unlabel._typing import Float64s, Floats, Label, Progress
 
 if TYPE_CHECKING:
     from unlabel._tables.rewriting import Rewriting, Rewritten
@@ -30,6 +30,8 @@ class Reading:
     normalize: bool = False  # divide each row by its sum first
     logs: bool = False  # whether the confidences are logarithms of probabilities
     partial: bool = False  # whether rows may name only some labels
+    # Whether labels that the model does not have count as retired; for partial rows alone.
+    other_labels: Literal["error", "retired"] = "error"
 
 
 class Part(Protocol):
@@ -39,6 +41,9 @@ class Part(Protocol):
 
     def confidences(self) -> Floats:
         """Read the confidences, with one column per label, NaN where a label is not named."""
+
+    def elsewhere(self) -> Float64s | None:
+        """Give the mass that each row names for labels that the model does not have, if any may."""
 
     def cells(self, name: str) -> pa.Array:
         """Give the cells of a column or field beside the confidences."""

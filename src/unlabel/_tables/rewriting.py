@@ -50,6 +50,7 @@ class Rewritten(NamedTuple):
     updated: dict[str, pa.Array]
     changed: Booleans  # whether the answer did
     kept: Booleans | None = None  # the rows that are written, if not all
+    upper: Floats | None = None  # the other ends of the confidences' intervals
 
     def as_logs(self) -> Rewritten:
         """Give logarithms of the confidences."""
@@ -74,6 +75,14 @@ class Rewriting:
         allow = self.options.allow
         names = (None if allow is None else allow.by, self.options.update_column)
         return [name for name in names if name is not None]
+
+    @property
+    def first_sources(self) -> Columns:
+        """The column of the first label that goes to each label of the result."""
+        outcome = self.fitted.outcome
+        if outcome.merge is None:
+            return outcome.retained
+        return outcome.retained[outcome.merge.sources[outcome.merge.starts]]
 
     def allowed(self, part: Part) -> Allowed | None:
         """Find the labels that each row of a part may have, if not all."""

@@ -14,6 +14,7 @@ from unlabel._files.atomic import require_file, whole_file
 
 STANDARD = Path("-")  # standard input or output
 GZIP = ".gz"
+JSON_ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
 @contextmanager
