@@ -18,7 +18,7 @@ LAYERS = [
     ("_plans",),
     ("plan", "allow"),
     ("_joining",),
-    ("filter", "fitting"),
+    ("filter", "fitting", "_partial"),
     ("metrics",),
     ("_tables", "evaluation"),
     ("sklearn", "torch", "huggingface", "onnx", "spark", "report"),

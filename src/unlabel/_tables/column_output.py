@@ -19,7 +19,7 @@ from unlabel._tables.layout import (
     WideColumns,
     require_columns,
 )
-from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
+from unlabel._tables.rewriting import ADDED, UPPER, Rewriting, Rewritten
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
@@ -44,6 +44,9 @@ class ColumnOutput:
             names = waiting if self._places is None else self._places.get(field.name, ())
             columns += [_named(name, confidences[name]) for name in names]
             waiting = []
+        if rewritten.upper is not None:
+            upper = _with_upper_ends(self.target).columns(rewritten.upper)
+            columns += [_named(*item) for item in upper.items()]
         columns += [_named(*item) for item in rewritten.added.items()]
         schema = pa.schema([field for field, _ in columns], batch.schema.metadata)
         after = pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
@@ -81,10 +84,16 @@ class ColumnOutput:
         rewritten = self.rewriting.of(part, part.confidences(), self.rewriting.allowed(part))
         after = self.of(empty, rewritten).schema
         times = Counter(after.names)
-        for name in (*ADDED, *self.target.names):
+        for name in (*ADDED, *self.target.names, *_with_upper_ends(self.target).names):
             if times[name] > 1:
                 raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
         return after if set(schema.names).issuperset(after.names) else _names_are_texts(after)
+
+
+def _with_upper_ends(target: TableColumns) -> TableColumns:
+    if isinstance(target, WideColumns):
+        return replace(target, classes=tuple(f"{label}{UPPER}" for label in target.classes))
+    return replace(target, name=f"{target.name}{UPPER}")
 
 
 def _named(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array]:

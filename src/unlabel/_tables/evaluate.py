@@ -73,7 +73,7 @@ def evaluate_tables(
         input=kind,
         label_column=label_column,
         aside=None if strict else aside,
-        normalize=reading.normalize,
+        reading=reading,
         progress=task(0),
     )
     row_count = len(rows) + aside.rows
@@ -97,7 +97,7 @@ def evaluate_tables(
             label_column=truth,
             label_classes=own_aside.classes,
             aside=None if strict else own_aside,
-            normalize=reading.normalize,
+            reading=reading,
             progress=progress,
         )
         if len(rows) + own_aside.rows != row_count:

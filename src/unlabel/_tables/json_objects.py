@@ -21,7 +21,8 @@ from unlabel._tables.json_fields import (
     together,
     value_at,
 )
-from unlabel._tables.json_scores import FLOATS, LISTS, UPPER, Answer, Named, Positions
+from unlabel._tables.json_scores import FLOATS, LISTS, Answer, Named, Positions
+from unlabel._tables.rewriting import UPPER
 from unlabel._typing import Label
 from unlabel.errors import RowError
 

@@ -30,10 +30,6 @@ def open_json(
     path: Path, classes: Sequence[Label] | None, reading: Reading, label_column: str | None = None
 ) -> JsonPredictions:
     """Open a file of JSON lines; without `classes`, find out the labels of its scores."""
-    if reading.other_labels == "retired" and not reading.partial:
-        raise UnlabelError(
-            "other_labels='retired' is for partial rows: say that they are (--partial)."
-        )
     lines = JsonLines(path)
     known = None if classes is None else as_classes(classes)
     search = Search(reading, None if known is None else tuple(map(str, known)))

@@ -13,9 +13,9 @@ import numpy as np
 from unlabel._labels import listing
 from unlabel._tables.entries import Entries
 from unlabel._tables.json_objects import LabelFields
-from unlabel._tables.json_scores import UPPER, Answer
+from unlabel._tables.json_scores import Answer
 from unlabel._tables.labels import positions_by_text
-from unlabel._tables.rewriting import Rewriting, Rewritten
+from unlabel._tables.rewriting import UPPER, Rewriting, Rewritten
 from unlabel._tables.streams import JSON_ENDINGS, STANDARD
 from unlabel.errors import RowError, UnlabelError
 

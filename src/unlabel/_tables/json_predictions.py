@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -27,7 +27,7 @@ from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel._tables.streams import STANDARD, write_bytes
 from unlabel._typing import Columns, Float64s, Floats, Label, Progress
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError, UnlabelError
 
 TOKENS = ("token", "tokens")
 
@@ -83,8 +83,12 @@ class JsonPart:
         """Give the fields beside the confidences that are texts in the first line."""
         own = self.predictions
         first = own.first if isinstance(own.first, dict) else {}
-        names = [name for name, value in first.items() if isinstance(value, str)]
-        return {name: self.fields.cells((name,)) for name in names if not own.is_own(name)}
+        found = {}
+        for name, value in first.items():
+            if isinstance(value, str) and not own.is_own(name):
+                with suppress(RowError):  # of lines with something else in it
+                    found[name] = self.fields.cells((name,))
+        return found
 
 
 @dataclass(eq=False)

@@ -28,6 +28,7 @@ from unlabel._tables.json_fields import (
     together,
     value_at,
 )
+from unlabel._tables.rewriting import UPPER
 from unlabel._typing import Columns, Label
 from unlabel.errors import RowError
 
@@ -36,7 +37,6 @@ LABELS, LISTS_OF_LABELS = ("label", "token", "class"), ("labels", "tokens", "cla
 SCORES = ("score", "probability", "confidence")
 LISTS_OF_SCORES = ("scores", "probabilities", "confidences")
 LOGS, LISTS_OF_LOGS = ("logprob", "logProbability"), ("logprobs", "token_logprobs")
-UPPER = "_upper"  # the suffix of the upper ends of intervals
 JsonLabel = str | int | float | bool
 FLOATS = Decoder(float)
 LISTS = Decoder(list[float])

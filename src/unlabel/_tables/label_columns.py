@@ -59,7 +59,8 @@ def updated_labels(
     is_answer = (old == before) | (to < 0)
     if allowed is not None:
         is_answer |= ~allowed.lists[allowed.of_row, to]
-    new = texts.take(pa.array(np.where(is_answer, answers, to)))
+    position = np.where(is_answer, answers, to)
+    new = texts.take(pa.array(position, mask=position < 0))  # a partial row may have no answer
     return pc.cast(pc.if_else(pa.array(old >= 0), new, cells), column.type)
 
 

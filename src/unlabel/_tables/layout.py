@@ -106,9 +106,6 @@ class ColumnPart:
         """Read the confidences, with one column per label."""
         return self.columns.read(self.batch)
 
-    def elsewhere(self) -> None:
-        """Columns name no labels but the model's."""
-
     def cells(self, name: str) -> pa.Array:
         """Give the cells of a column."""
         return self.batch.column(name)
@@ -117,6 +114,9 @@ class ColumnPart:
         """Give the columns beside the confidences, but for those that share a name."""
         times, own = Counter(self.batch.schema.names), {*self.columns.names}
         return {name: self.cells(name) for name in times if times[name] == 1 and name not in own}
+
+    def elsewhere(self) -> None:
+        """Columns that are not named after labels hold no confidences."""
 
     def place(self, row: int) -> str:
         """Say where a row is, for messages."""

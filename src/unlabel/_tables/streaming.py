@@ -25,9 +25,10 @@ from unlabel._typing import Columns, Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.validation import as_confidences, refuse_probabilities
+from unlabel.validation import as_confidences, as_rows, refuse_probabilities
 
 T = TypeVar("T")
+WHOLE_ROWS = Reading()
 
 
 def fit_table(
@@ -68,7 +69,7 @@ def fit_table(
     rows, labels, _ = read_confidences(
         predictions,
         input=input,
-        normalize=reading.normalize,
+        reading=reading,
         label_column=label_column if needs_truth else None,
         only=None if calibrate or not needs_truth else removed,
         aside=None if strict else aside,
@@ -96,7 +97,7 @@ def read_confidences(
     only: Sequence[Label] | None = None,
     label_classes: Sequence[Label] | None = None,
     aside: SetAside | None = None,
-    normalize: bool = False,
+    reading: Reading = WHOLE_ROWS,
 ) -> tuple[Floats, npt.NDArray[Any] | None, Columns]:
     """Read a table's confidences, its true labels if there is a column of them, and row numbers.
 
@@ -111,7 +112,7 @@ def read_confidences(
     row_count = 0
     for part in predictions.parts(progress):
         with errors_naming(predictions.path, place=part.place, advice=predictions.guess):
-            confidences = checked_rows(part, predictions, input, normalize=normalize)
+            confidences = checked_rows(part, predictions, input, reading)
             used = np.ones(len(confidences), dtype=np.bool_)
             if label_column is not None:
                 cells = part.cells(label_column)
@@ -165,7 +166,7 @@ class Applied:
     rows: int
     changed: int
     written: int
-    remarks: Sequence[str] = ()  # sentences about columns that name labels
+    remarks: Sequence[str] = ()  # sentences about what is left to do
 
 
 def apply_table(
@@ -184,9 +185,7 @@ def apply_table(
         is_first = True
         for part in predictions.parts(progress):
             with errors_naming(predictions.path, place=part.place):
-                rows = checked_rows(
-                    part, predictions, fitted.input, normalize=options.reading.normalize
-                )
+                rows = checked_rows(part, predictions, fitted.input, options.reading)
                 allowed = rewriting.allowed(part)
                 if is_first:
                     if fitted.input == "logits":
@@ -196,16 +195,21 @@ def apply_table(
                     stale.find_columns(part, options.update_column)
                     is_first = False
                 result = rewriting.of(part, rows, allowed)
-            stale.count(part, result.kept)
+                stale.count(part, result.kept)
             yield part, result.as_logs() if predictions.logs else result
 
-    row_count = changed_count = written = 0
+    row_count = changed_count = written = unanswered = 0
     with predictions.writing(Path(out), rewriting, overwrite=options.overwrite) as write:
         for part, result in made_ahead(rewritten()):
             written += write(part, result)
             row_count += len(part)
             changed_count += int(result.changed.sum())
-    return Applied(row_count, changed_count, written, stale.remarks())
+            unanswered += result.unanswered
+    remarks = stale.remarks()
+    if unanswered:
+        rows = "row names" if unanswered == 1 else "rows name"
+        remarks.append(f"{unanswered:,} {rows} retired labels only, and have no answer.")
+    return Applied(row_count, changed_count, written, tuple(remarks))
 
 
 def made_ahead(items: Iterator[T]) -> Iterator[T]:
@@ -218,10 +222,13 @@ def made_ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def checked_rows(
-    part: Part, predictions: Predictions, input: InputKind, *, normalize: bool
+    part: Part, predictions: Predictions, input: InputKind, reading: Reading
 ) -> Floats:
     """Read and validate the confidences of a part, divided by their sums if asked to."""
     rows = part.confidences()
     if predictions.logs:
-        rows = np.exp(rows)
-    return as_confidences(rows, input, predictions.classes, normalize=normalize)
+        with np.errstate(over="ignore"):  # infinity is refused
+            rows = np.exp(rows)
+    if reading.partial:  # where they are filtered, they are validated
+        return as_rows(rows, predictions.classes)
+    return as_confidences(rows, input, predictions.classes, normalize=reading.normalize)

@@ -11,7 +11,7 @@ import typer
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
 from unlabel._tables.plans import filter_of_texts
-from unlabel._tables.predictions import Reading
+from unlabel._tables.predictions import kind_of, reading_of
 from unlabel._tables.streaming import fit_table
 from unlabel._typing import Method
 from unlabel.bench.commands import app as bench
@@ -24,8 +24,11 @@ from unlabel.cli.options import (
     Force,
     FromColumn,
     Input,
+    Key,
     ListColumn,
+    Long,
     Normalize,
+    TableInput,
     ToColumn,
     class_names,
 )
@@ -96,13 +99,15 @@ def fit(
     method: Annotated[
         Method, typer.Option(help="mask needs no true labels; literal is for audit only.")
     ] = "osr",
-    input: Input = None,
+    input: TableInput = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Fit a temperature on rows of retained labels.")
     ] = False,
     label_column: LabelColumn = "label",
     classes: Classes = None,
     list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
     from_column: Annotated[
         str | None, typer.Option("--from", help="The column of old labels in a plan's table.")
     ] = None,
@@ -128,7 +133,7 @@ def fit(
             remove,
             keep,
             method=method,
-            input=input or "probabilities",
+            input=kind_of(input) or "probabilities",
             calibrate=calibrate,
             from_column=from_column,
             to_column=to_column,
@@ -142,10 +147,12 @@ def fit(
                 remove=remove,
                 keep=keep,
                 method=method,
-                input=input or "probabilities",
+                input=kind_of(input) or "probabilities",
                 calibrate=calibrate,
                 classes=class_names(classes),
-                reading=Reading(list_column=list_column, normalize=normalize),
+                reading=reading_of(
+                    input, list_column=list_column, key=key, long=long, normalize=normalize
+                ),
                 label_column=label_column,
                 progress=progress,
                 from_column=from_column,
@@ -218,10 +225,12 @@ def evaluate(
         list[Path] | None,
         typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
     ] = None,
-    input: Input = None,
+    input: TableInput = None,
     label_column: LabelColumn = "label",
     classes: Classes = None,
     list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
     strict: Strict = False,
     normalize: Normalize = False,
     json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
@@ -248,10 +257,12 @@ def evaluate(
             to_column=to_column,
             fitted=None if filter is None else OutputFilter.load(filter),
             retrained=retrained or [],
-            input=input,
+            input=kind_of(input),
             label_column=label_column,
             classes=class_names(classes),
-            reading=Reading(list_column=list_column, normalize=normalize),
+            reading=reading_of(
+                input, list_column=list_column, key=key, long=long, normalize=normalize
+            ),
             strict=strict,
             progress=progress,
         )

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from unlabel._tables.allowing import Allowing, allowing
-from unlabel._tables.predictions import Reading
+from unlabel._tables.predictions import OtherLabels, kind_of, reading_of
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
 from unlabel._typing import Scores
 from unlabel.allow import AllowLists, Missing, Unmatched
 from unlabel.cli.changes import count_changes
-from unlabel.cli.options import FilterFile, Force, Input, ListColumn, Normalize
+from unlabel.cli.options import FilterFile, Force, Key, ListColumn, Long, Normalize, TableInput
 from unlabel.cli.output import print_line, progress_bar
 from unlabel.filter import OutputFilter
 
@@ -78,8 +78,37 @@ def apply(
             "--not-allowed", help="Add the mass of labels that are not allowed as `not_allowed`."
         ),
     ] = False,
-    input: Input = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Rows may name only some labels, as top-k answers do. Needs a mask."
+        ),
+    ] = False,
+    interval: Annotated[
+        bool,
+        typer.Option(
+            "--interval",
+            help="Add the largest value that each label of a partial row can have, with the "
+            "suffix _upper.",
+        ),
+    ] = False,
+    top_k: Annotated[
+        bool,
+        typer.Option(
+            "--top-k",
+            help="Partial rows name the labels with the largest scores: more is certain then.",
+        ),
+    ] = False,
+    other_labels: Annotated[
+        OtherLabels,
+        typer.Option(
+            help="Whether labels in partial rows that the model does not have count as retired."
+        ),
+    ] = "error",
+    input: TableInput = None,
     list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
     normalize: Normalize = False,
     engine: Annotated[
         Literal["local", "spark"],
@@ -92,12 +121,20 @@ def apply(
     The table is streamed, batch by batch. The result's labels take the place of the model's;
     columns without confidences stay as they are.
     """
-    fitted = OutputFilter.load(filter).taking(input)
+    fitted = OutputFilter.load(filter).taking(kind_of(input))
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,
         only_changed=only_changed,
-        reading=Reading(list_column=list_column, normalize=normalize),
+        reading=reading_of(
+            input,
+            list_column=list_column,
+            key=key,
+            long=long,
+            normalize=normalize,
+            partial=partial,
+            other_labels=other_labels,
+        ),
         overwrite=force,
         allow=allowing(
             fitted,
@@ -111,6 +148,8 @@ def apply(
         unknown_above=unknown_above,
         unknown=unknown,
         update_column=update_column,
+        interval=interval,
+        top_k=top_k,
     )
     changes = count_changes(fitted) + _count_unused(options.allow)
     if engine == "spark":

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from unlabel._files import class_file
+from unlabel._tables import predictions
 from unlabel._typing import InputKind
 
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
@@ -17,9 +18,29 @@ Input = Annotated[
         help="What the confidences are. Default: what the filter was fitted on, or probabilities."
     ),
 ]
+TableInput = Annotated[
+    predictions.TableInput | None,
+    typer.Option(
+        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
+    ),
+]
 ListColumn = Annotated[
     str | None,
-    typer.Option(help="The list column with the confidences, if there are several."),
+    typer.Option(help="The list, struct or map column with the confidences, if not the only one."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME.NAME...",
+        help="The place of the scores in JSON lines, such as choices.0.scores.",
+    ),
+]
+Long = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID,LABEL,SCORE",
+        help="The columns of a long table, in which each row has one label of one id.",
+    ),
 ]
 Classes = Annotated[
     str | None,
