@@ -122,7 +122,9 @@ def check_partial(
 ) -> None:
     """Refuse rows that cannot be parts of rows of probabilities, naming the first."""
     if elsewhere is not None:  # one label more, for the sums: the rest may have what is missing
-        rows = np.column_stack([rows, np.where(elsewhere > 0, elsewhere, np.nan).astype(rows.dtype)])
+        rows = np.column_stack(
+            [rows, np.where(elsewhere > 0, elsewhere, np.nan).astype(rows.dtype)]
+        )
         classes, largest = (*classes, "(others)"), False
     tolerance = SUM_TOLERANCE[rows.dtype]
     for at in _blocks(rows):

