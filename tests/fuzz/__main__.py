@@ -15,7 +15,7 @@ import atheris
 from hypothesis import settings
 
 MODULES = {name: name for name in ("filters", "plans", "summaries")} | dict.fromkeys(
-    ("csv", "npy", "npz", "parquet"), "tables"
+    ("csv", "jsonl", "npy", "npz", "parquet"), "tables"
 )
 
 

@@ -17,6 +17,7 @@ FAULTS = (msgspec.MsgspecError, RecursionError, UnicodeError)
 NOT_NUMBERS = re.compile(rb"-?(NaN|Infinity)")
 ESCAPED_COLON = re.compile(rb"\\u003[aA]")
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]")
 KINDS = {
     "array": "a list",
     "bool": "true or false",
@@ -37,22 +38,21 @@ def fault(error: BaseException | None, text: bytes | Raw, field: str = "") -> st
         what, _, at = message.partition(" - at ")
         return _misfit(what, field + at.strip("`").removeprefix("$"))
     text = bytes(text)
-    if "truncated" in message and not SURROGATE.search(text):
+    found = re.search(r"(.+) \(byte (\d+)\)", message.removeprefix("JSON is malformed: "))
+    what, byte = (found[1], int(found[2])) if found else (message, 0)
+    if what == "trailing characters":
+        return " has something behind its value: give one value per line, and nothing else."
+    if SURROGATE.search(PAIR.sub(b"", text)):
+        return " has half of a surrogate pair, which is not a letter: correct it."
+    if "truncated" in message or byte >= len(text):
         return (
             " ends within a value: give one whole value per line (the file may be cut off, or "
             "indented)."
         )
-    at_byte = re.search(r"\(byte (\d+)\)", message)
-    if at_byte is not None:
-        byte = int(at_byte[1])
-        found = NOT_NUMBERS.match(text, max(0, byte - 1)) or NOT_NUMBERS.match(text, byte)
-        if found:
-            return f" has {found[0].decode()}, which is not JSON: give finite numbers."
-    if "trailing" in message:
-        return " has more than one value: give one value per line."
-    if SURROGATE.search(text):
-        message = "it has half of a surrogate pair"
-    return f" is not JSON: {message.removeprefix('JSON is malformed: ')}."
+    name = NOT_NUMBERS.match(text, max(0, byte - 1)) or NOT_NUMBERS.match(text, byte)
+    if name is not None:
+        return f" has {name[0].decode()}, which is not JSON: give finite numbers."
+    return f" is not JSON ({what} at byte {byte}): give one JSON value per line."
 
 
 def _misfit(what: str, at: str) -> str:

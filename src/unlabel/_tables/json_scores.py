@@ -246,8 +246,8 @@ class TwoLists:
             if count != len(own):
                 raise RowError(
                     row,
-                    f" has {count} in {named(at)!r} and {len(own)} in {named(self.path)!r}: give "
-                    "one score per label.",
+                    f" has {count} entries in {named(at)!r} and {len(own)} in "
+                    f"{named(self.path)!r}: give one score per label.",
                 )
         return Named.of(
             lengths, [*chain.from_iterable(labels)], [*chain.from_iterable(scores)], positions
