@@ -53,6 +53,10 @@ CORPUS = {
     "one list of all": (b"[\n" + OBJECT.strip() + b",\n" + OBJECT + b"]\n", "Line 1 ends within"),
     "commas": (OBJECT.strip() + b",\n" + OBJECT, "Line 1 has something behind its value"),
     "two values in a line": (OBJECT + OBJECT.strip() + b" " + OBJECT, "Line 2 has something beh"),
+    "blank, then two values": (
+        b"\n" + OBJECT.strip() + b" " + OBJECT.strip(),
+        "Line 2 has something behind its value",
+    ),
     "two in one, one in two": (
         OBJECT.strip() + b" " + OBJECT + OBJECT.replace(b',"s', b',\n"s'),
         "Line 1 has something behind its value",
@@ -249,6 +253,14 @@ def test_fit_without_true_labels(tmp_path, column, words):
     code, _, error = unlabel("fit", tmp_path / "in.jsonl", "--out", out, *options)
     assert (code, error.count("\n")) == (2, 1)
     assert re.search(words, error), error
+
+
+def test_fit_on_labels_that_are_none(tmp_path):
+    (tmp_path / "in.jsonl").write_bytes(LISTS.replace(b'"fox"', b"{}"))
+    out = tmp_path / "f.safetensors"
+    code, _, error = unlabel("fit", tmp_path / "in.jsonl", "--remove", "cat", "--out", out)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "Line 1 names a label with an object: give a text." in error
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", gzip.compress(OBJECT * 99)[:-20], OBJECT])

@@ -25,10 +25,14 @@ class Decoder:
         self._many: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[kind])
         self._one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
 
-    def rows(self, values: Sequence[Raw], field: str = "") -> list[Any]:
-        """Decode the value of each row; an error names the row, and the field."""
+    def rows(self, values: Sequence[Raw], field: str = "", text: bytes | None = None) -> list[Any]:
+        """Decode the value of each row; an error names the row, and the field.
+
+        The text of all of them `together` can be given, if it is at hand.
+        """
         try:
-            return list(self._many.decode(together(values)))
+            decoded: list[Any] = self._many.decode(together(values) if text is None else text)
+            return decoded
         except FAULTS:
             return [self._row(row, value, field) for row, value in enumerate(values)]
 

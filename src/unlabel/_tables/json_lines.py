@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from unlabel._tables.csv_input import UTF_16
 from unlabel._tables.formats import errors_naming
@@ -21,6 +22,7 @@ from unlabel.errors import UnlabelError
 # Small blocks, whose decoded values fit into a processor's cache, are read twice as fast as large.
 BLOCK, LARGEST_LINE = 1 << 17, 1 << 26
 BLANK = b" \t\r"
+OBJECT, LIST, END_OBJECT, END_LIST = b"{[}]"
 OBJECTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 VALUES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(msgspec.Raw)
 
@@ -67,14 +69,18 @@ class Block(NamedTuple):
         or ``]`` is followed by ``{`` or ``[``: if every line starts and ends with those, none
         of the values goes on in the next line.
         """
-        text = self.text
-        lines = text.count(b"\n") + (not text.endswith(b"\n"))
-        joint = b"}\n{" if text.startswith(b"{") else b"]\n["
-        if lines == values == text.count(joint) + 1:
-            return range(self.first_line, self.first_line + lines)
+        letters = np.frombuffer(self.text, np.uint8)
+        breaks = np.flatnonzero(letters[:-1] == ord("\n"))  # but for one at the end
+        if values == len(breaks) + 1 and letters[0] != ord("\n"):
+            ends, starts = letters[breaks - 1], letters[breaks + 1]
+            is_between = ((ends == END_OBJECT) | (ends == END_LIST)) & (
+                (starts == OBJECT) | (starts == LIST)
+            )
+            if is_between.all():  # there are no blank lines or spaces, as usual
+                return range(self.first_line, self.first_line + values)
         numbers = []
         for number, line in self.lines():
-            if line[:1] not in b"{[" or line[-1:] not in b"}]":
+            if line[0] not in (OBJECT, LIST) or line[-1] not in (END_OBJECT, END_LIST):
                 return None
             numbers.append(number)
         return numbers if len(numbers) == values else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from unlabel._tables.rewriting import UPPER
 from unlabel._typing import Label
 from unlabel.errors import RowError
 
-OBJECTS = Decoder(dict[str, Raw])
+OBJECTS, UNDECODED = Decoder(dict[str, float]), Decoder(dict[str, Raw])
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,18 @@ class ScoreObject:
     def read(self, fields: Fields, positions: Positions) -> Named:
         """Read the scores of all lines."""
         values = fields.required(self.path)
-        objects = OBJECTS.rows(values, named(self.path))
-        if may_repeat(together(values), objects):
+        text = together(values)
+        try:
+            objects = OBJECTS.rows(values, named(self.path), text)
+        except RowError:  # of a score, as a rule: say it of its label
+            undecoded = UNDECODED.rows(values, named(self.path), text)
+            scores = [*chain.from_iterable(map(dict.values, undecoded))]
+            return _named(undecoded, scores, positions, self.path)
+        if may_repeat(text, objects, ()):
             refuse_repeats(values, self.path)
         scores = [*chain.from_iterable(map(dict.values, objects))]
-        return _named(objects, scores, positions, self.path)
+        labels = [*chain.from_iterable(objects)]
+        return Named.of([*map(len, objects)], labels, scores, positions)
 
     def write(self, fields: Fields, answer: Answer) -> None:
         """Put new scores in their place, each upper end behind its score."""
@@ -154,17 +161,12 @@ def _named(
     return Named.of(lengths, names, values, positions)
 
 
-def _objects(answer: Answer) -> list[dict[str, float]]:
+def _objects(answer: Answer) -> list[dict[Any, float]]:
     """Make an object of each line's scores, with each upper end behind its score."""
-    labels, scores = answer.per_line([*map(str, answer.labels)]), answer.per_line(answer.scores)
-    if answer.upper is None:
-        return [*map(dict, map(zip, labels, scores))]
-    rows = zip(labels, scores, answer.per_line(answer.upper), strict=True)
-    return [
-        {
-            name: value
-            for label, score, upper in zip(*row, strict=True)
-            for name, value in ((label, score), (label + UPPER, upper))
-        }
-        for row in rows
-    ]
+    times = 1
+    entries: Iterator[Any] = zip(answer.labels, answer.scores, strict=True)
+    if answer.upper is not None:
+        pairs = zip(entries, answer.upper, strict=True)
+        both = (((label, score), (f"{label}{UPPER}", end)) for (label, score), end in pairs)
+        entries, times = chain.from_iterable(both), 2
+    return [dict(islice(entries, times * (end - start))) for start, end in pairwise(answer.starts)]

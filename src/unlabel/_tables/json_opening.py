@@ -13,7 +13,7 @@ import pyarrow as pa
 from unlabel._labels import as_classes, listing
 from unlabel._tables.formats import Table, errors_naming
 from unlabel._tables.json_fields import Fields
-from unlabel._tables.json_forms import CHOOSE, Search
+from unlabel._tables.json_forms import CHOOSE, Search, kind_of
 from unlabel._tables.json_lines import OBJECTS, VALUES, JsonLines, plain_value
 from unlabel._tables.json_objects import LabelFields, ScoreList
 from unlabel._tables.json_predictions import JsonPredictions
@@ -59,6 +59,9 @@ def open_json(
 
 def _classes(labels: Sequence[Label], *, strips: bool) -> tuple[Label, ...]:
     """Take the labels that a line names for the model's."""
+    for label in labels:
+        if not isinstance(label, str | int | float):
+            raise RowError(0, f" names a label with {kind_of(label)}: give a text.")
     names = [label.strip() if strips and isinstance(label, str) else label for label in labels]
     return as_classes([*dict.fromkeys(names)])
 

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Raw
 
 from unlabel._tables.entries import Entries
-from unlabel._tables.json_faults import may_repeat
+from unlabel._tables.json_faults import colons, may_repeat
 from unlabel._tables.json_fields import (
     Decoder,
     Fields,
@@ -147,11 +147,11 @@ class EntryList:
     def read(self, fields: Fields, positions: Positions) -> Named:
         """Read the scores of all lines."""
         values = fields.required(self.path)
-        rows = self._decoder.rows(values, named(self.path))
+        text = together(values)
+        rows = self._decoder.rows(values, named(self.path), text)
         entries = [*chain.from_iterable(rows)]
         labels = [entry.label for entry in entries]
-        text = together(values)
-        if text.count(b":") != 2 * len(entries):  # with others in them, or colons in labels
+        if colons(text) != 2 * len(entries):  # with others in them, or colons in labels
             objects = [*chain.from_iterable(UNDECODED.rows(values))]
             if may_repeat(text, objects):
                 refuse_repeats(values, self.path)
@@ -242,13 +242,14 @@ class TwoLists:
         scores = LISTS.rows(fields.required(self.path), named(self.path))
         labels = NAMES.rows(fields.required(at), named(at))
         lengths = [*map(len, labels)]
-        for row, (count, own) in enumerate(zip(lengths, scores, strict=True)):
-            if count != len(own):
-                raise RowError(
-                    row,
-                    f" has {count} entries in {named(at)!r} and {len(own)} in "
-                    f"{named(self.path)!r}: give one score per label.",
-                )
+        others = [*map(len, scores)]
+        if lengths != others:
+            row = next(row for row, count in enumerate(lengths) if count != others[row])
+            raise RowError(
+                row,
+                f" has {lengths[row]} entries in {named(at)!r} and {others[row]} in "
+                f"{named(self.path)!r}: give one score per label.",
+            )
         return Named.of(
             lengths, [*chain.from_iterable(labels)], [*chain.from_iterable(scores)], positions
         )
