@@ -65,11 +65,8 @@ class ColumnOutput:
         """
         if not (isinstance(self.source, WideColumns) and isinstance(self.target, WideColumns)):
             return None
-        outcome, places = self.rewriting.fitted.outcome, dict[str, list[str]]()
-        merge, first = outcome.merge, outcome.retained
-        if merge is not None:
-            first = first[merge.sources[merge.starts]]
-        for column, name in zip(first.tolist(), self.target.names, strict=True):
+        places, first = dict[str, list[str]](), self.rewriting.first_sources.tolist()
+        for column, name in zip(first, self.target.names, strict=True):
             places.setdefault(self.source.names[column], []).append(name)
         return places
 

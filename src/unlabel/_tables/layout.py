@@ -223,7 +223,7 @@ def table_columns(
     classes = table.classes if classes is None else classes
     columns = find_columns(table.schema, classes, list_column, table=str(table.path))
     if columns is None:
-        return _guess_wide(table, label_column)
+        return guess_wide(table, label_column)
     if isinstance(columns, WideColumns):
         return columns
     if classes is None:
@@ -253,7 +253,7 @@ def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
+def guess_wide(table: Table, label_column: str | None) -> WideColumns:
     """Take the columns of decimal numbers for the labels'; refuse to guess in case of doubt."""
     head = table.head()
     decimals, zeros, whole = (

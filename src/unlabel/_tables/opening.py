@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from unlabel._tables.columns import ColumnPredictions
 from unlabel._tables.find_nested import find_nested
-from unlabel._tables.formats import open_table
+from unlabel._tables.formats import format_of, open_table
+from unlabel._tables.json_opening import json_names, open_json
 from unlabel._tables.layout import table_columns
 from unlabel._tables.long import open_long
 from unlabel._tables.nested import EntryColumn
@@ -26,6 +28,9 @@ def open_predictions(
 
     The column of true labels, if there is one, is not taken for confidences.
     """
+    path = Path(path)
+    if format_of(path, reading.format) == "jsonl":
+        return open_json(path, classes, reading, label_column)
     table = open_table(path, reading)
     if reading.long is not None:
         return open_long(table, classes, reading.long, reading)
@@ -41,6 +46,9 @@ def open_predictions(
 
 def names_in(path: str | os.PathLike[str], reading: Reading) -> set[str]:
     """Name the columns of a table, and the labels that it names itself."""
+    path = Path(path)
+    if format_of(path, reading.format) == "jsonl":
+        return json_names(path, reading)
     table = open_table(path, reading)
     if reading.long is not None:
         return {*map(str, open_long(table, None, reading.long, reading).classes)}

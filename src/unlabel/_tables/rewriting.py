@@ -89,6 +89,14 @@ class Rewriting:
         names = (None if allow is None else allow.by, self.options.update_column)
         return [name for name in names if name is not None]
 
+    @property
+    def first_sources(self) -> Columns:
+        """The column of the first label that goes to each label of the result."""
+        outcome = self.fitted.outcome
+        if outcome.merge is None:
+            return outcome.retained
+        return outcome.retained[outcome.merge.sources[outcome.merge.starts]]
+
     def allowed(self, part: Part) -> Allowed | None:
         """Find the labels that each row of a part may have, if not all."""
         allow = self.options.allow

@@ -196,7 +196,7 @@ def apply_table(
                     stale.find_columns(part, options.update_column)
                     is_first = False
                 result = rewriting.of(part, rows, allowed)
-            stale.count(part, result.kept)
+                stale.count(part, result.kept)
             yield part, result.as_logs() if predictions.logs else result
 
     row_count = changed_count = written = unanswered = 0
