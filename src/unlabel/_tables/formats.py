@@ -42,6 +42,7 @@ ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".jsonl.gz": "jsonl",
     ".ndjson": "jsonl",
+    ".ndjson.gz": "jsonl",
     ".npy": "npy",
     ".npz": "npz",
 }
