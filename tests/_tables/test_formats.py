@@ -68,6 +68,7 @@ def apply(source, out, **reading):
         ("t.jsonl", None, "jsonl"),
         ("t.jsonl.gz", None, "jsonl"),
         ("t.ndjson", None, "jsonl"),
+        ("t.ndjson.gz", None, "jsonl"),
         ("t.parquet", None, "parquet"),
         ("t.feather", None, "feather"),
         ("t.arrow", None, "feather"),

@@ -95,8 +95,10 @@ def test_remarks_go_where_messages_go(folder):
     assert "The column 'answer' still names retired labels in 1 row" in error
 
 
-def test_rows_are_answered_as_they_come(folder):
-    with start(folder, "-", "--format", "csv") as process:
+@pytest.mark.parametrize("is_unbuffered", ["", "1"])
+def test_rows_are_answered_as_they_come(folder, is_unbuffered):
+    env = os.environ | {"PYTHONUNBUFFERED": is_unbuffered}
+    with start(folder, "-", "--format", "csv", env=env) as process:
         process.stdin.write(b"cat,dog,fox,text\n" + LINE + b"0.125,0.7")
         process.stdin.flush()
         assert process.stdout.readline() == b"cat,fox,text\n"
@@ -137,8 +139,10 @@ def test_input_without_an_end_is_not_waited_for(folder):
     assert ended.stderr == b""
 
 
-def test_a_closed_pipe_is_noticed_at_the_end_at_the_latest(folder):
-    with start(folder, "-", "--format", "csv") as process:
+@pytest.mark.parametrize("is_unbuffered", ["", "1"])
+def test_a_closed_pipe_is_noticed_at_the_end_at_the_latest(folder, is_unbuffered):
+    env = os.environ | {"PYTHONUNBUFFERED": is_unbuffered}
+    with start(folder, "-", "--format", "csv", env=env) as process:
         process.stdout.close()
         _, error = process.communicate(b"cat,dog,fox,text\n" + LINE, timeout=60)
     assert (process.returncode, error) == (128 + signal.SIGPIPE, b"")
@@ -222,6 +226,18 @@ def test_a_row_of_no_end_is_refused_in_little_memory(folder):
     assert process.returncode == 2
     assert error.startswith(b"Error: standard input: A row has more than 64 MiB, or a quote is not")
     assert used.ru_maxrss < 500 << 10  # in KiB
+
+
+@pytest.mark.parametrize("is_unbuffered", ["", "1"])
+def test_a_full_disk_is_said(folder, is_unbuffered):
+    env = os.environ | {"PYTHONUNBUFFERED": is_unbuffered}
+    with (
+        open("/dev/full", "wb") as full,
+        start(folder, "-", "--format", "csv", env=env, stdout=full) as process,
+    ):
+        _, error = process.communicate(b"cat,dog,fox,text\n" + LINE, timeout=60)
+    assert process.returncode == 2
+    assert error == b"Error: standard output could not be written: No space left on device.\n"
 
 
 def test_a_terminal_is_not_waited_for(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from unlabel._files.atomic import require_file, whole_file
+from unlabel._files.atomic import cannot_write, require_file, whole_file
 from unlabel.errors import UnlabelError
 
 STANDARD = Path("-")  # standard input or output
@@ -21,7 +22,7 @@ GZIP = ".gz"
 def read_bytes(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], float]]]:
     """Open a file, unpacked, with a function that tells the fraction of it read so far."""
     if path == STANDARD:
-        if sys.stdin is None or sys.stdin.isatty():
+        if sys.stdin is None or sys.stdin.buffer.isatty():
             raise UnlabelError("Nothing is piped into standard input: give a file in place of -.")
         yield sys.stdin.buffer, lambda: 0.0
         return
@@ -35,10 +36,8 @@ def read_bytes(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], float]]]:
 def write_bytes(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
     """Open a file for writing, whole or not at all; standard output is written at once."""
     if path == STANDARD:
-        if sys.stdout is None:
-            raise UnlabelError("Standard output is closed: name the file to write with --out.")
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with _standard_output() as file:
+            yield file
         return
     with whole_file(path, overwrite=overwrite) as part, part.open("wb") as file:
         if path.suffix != GZIP:
@@ -47,6 +46,24 @@ def write_bytes(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         # Without a name and a time in it, the same rows give the same bytes.
         with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
             yield cast(BinaryIO, packed)
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    if sys.stdout is None:
+        raise UnlabelError("Standard output is closed: name the file to write with --out.")
+    file = own = sys.stdout.buffer
+    if isinstance(own, io.RawIOBase):  # as with python -u: it may write less than it is given
+        file = open(own.fileno(), "wb", closefd=False)  # noqa: SIM115
+    try:
+        yield file
+        file.flush()
+    except OSError as error:
+        # Python would try to write the rest at exit, and complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), own.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise cannot_write(shown(STANDARD, "standard output"), error) from error
 
 
 def shown(path: Path, standard: str = "standard input") -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,8 +30,6 @@ def ends_on_closed_pipe() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # Otherwise Python would complain of what it cannot write at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(CLOSED_PIPE) from None
 
 
