@@ -12,6 +12,7 @@ import pyarrow.parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import unlabel._tables.json_opening  # noqa: F401  (imported on use, when it is not traced any more)
 from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import NUMBERS, TEXTS, edited_bytes, edited_json
 from unlabel import UnlabelError
