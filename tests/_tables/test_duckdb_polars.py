@@ -5,7 +5,7 @@ import pytest
 
 import plain_plan as plain
 from unlabel import OutputFilter
-from unlabel._tables import formats
+from unlabel._tables.files import formats
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table

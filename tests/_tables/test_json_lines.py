@@ -18,9 +18,9 @@ import plain_json as plain
 import plain_plan
 import unlabel as package
 from unlabel import AllowLists, OutputFilter, UnlabelError
-from unlabel._tables import json_lines
 from unlabel._tables.allowing import allowing
 from unlabel._tables.evaluate import evaluate_tables
+from unlabel._tables.json_lines import lines as json_lines
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import plain_long
 import plain_plan as plain
 from unlabel import OutputFilter
-from unlabel._tables import csv_input, formats
+from unlabel._tables.files import csv_input, formats
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import LOG_OF_NOTHING, ApplyOptions

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 import plain_long
 import plain_plan as plain
 from unlabel import OutputFilter, UnlabelError
-from unlabel._tables import formats
 from unlabel._tables.evaluate import evaluate_tables
-from unlabel._tables.formats import Table
-from unlabel._tables.long import open_long
-from unlabel._tables.long_output import LongOutput
-from unlabel._tables.long_part import LongColumns, LongPart
+from unlabel._tables.files import formats
+from unlabel._tables.files.formats import Table
+from unlabel._tables.long.output import LongOutput
+from unlabel._tables.long.part import LongColumns, LongPart
+from unlabel._tables.long.predictions import open_long
+from unlabel._tables.long.seen_ids import SeenIds
 from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, Rewritten
-from unlabel._tables.seen_ids import SeenIds
 from unlabel._tables.streaming import fit_table
 from unlabel.fitting import fit_filter
 

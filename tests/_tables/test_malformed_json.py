@@ -15,7 +15,7 @@ import pytest
 import unlabel as package
 from commands import unlabel
 from unlabel import OutputFilter, UnlabelError
-from unlabel._tables import json_lines
+from unlabel._tables.json_lines import lines as json_lines
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
 

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from unlabel import OutputFilter, UnlabelError
-from unlabel._tables import formats
+from unlabel._tables.files import formats
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table

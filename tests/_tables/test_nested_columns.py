@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import plain_plan as plain
 from nested_cells import KINDS, TEXT, column, entry, map_of, named, struct_of
 from unlabel import OutputFilter, UnlabelError
-from unlabel._tables import formats
-from unlabel._tables.column_output import ColumnOutput, target_columns
-from unlabel._tables.layout import ColumnPart, WideColumns
-from unlabel._tables.nested import nested_column
+from unlabel._tables.columns.layout import ColumnPart, WideColumns
+from unlabel._tables.columns.nested import nested_column
+from unlabel._tables.columns.output import ColumnOutput, target_columns
+from unlabel._tables.files import formats
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import LOG_OF_NOTHING, ApplyOptions, Rewriting, Rewritten

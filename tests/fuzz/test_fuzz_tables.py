@@ -12,11 +12,11 @@ import pyarrow.parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import unlabel._tables.json_opening  # noqa: F401  (imported on use, when it is not traced any more)
+import unlabel._tables.json_lines.opening  # noqa: F401  (imported on use, when it is not traced any more)
 from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import NUMBERS, TEXTS, edited_bytes, edited_json
 from unlabel import UnlabelError
-from unlabel._tables.formats import open_table
+from unlabel._tables.files.formats import open_table
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from unlabel._set_aside import SetAside
+from unlabel._tables.files.streams import refuse_standard_input
 from unlabel._tables.label_columns import TRUE_LABELS
 from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
-from unlabel._tables.streams import refuse_standard_input
 from unlabel._tables.truth import OtherTruth, refuse_old_labels, refuse_other_labels
 from unlabel._typing import Floats, InputKind, Label, Progress, Truth
 from unlabel.errors import UnlabelError

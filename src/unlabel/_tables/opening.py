@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from unlabel._tables.columns import ColumnPredictions
-from unlabel._tables.find_nested import find_nested
-from unlabel._tables.formats import format_of, open_table
-from unlabel._tables.json_opening import json_names, open_json
-from unlabel._tables.layout import table_columns
-from unlabel._tables.long import open_long
-from unlabel._tables.nested import EntryColumn
+from unlabel._tables.columns.find_nested import find_nested
+from unlabel._tables.columns.layout import table_columns
+from unlabel._tables.columns.nested import EntryColumn
+from unlabel._tables.columns.predictions import ColumnPredictions
+from unlabel._tables.files.formats import format_of, open_table
+from unlabel._tables.json_lines.opening import json_names, open_json
+from unlabel._tables.long.predictions import open_long
 from unlabel._tables.predictions import Predictions, Reading
 from unlabel._typing import Label
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from unlabel._tables.formats import errors_naming
+from unlabel._tables.files.formats import errors_naming
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import checked_rows

@@ -12,9 +12,9 @@ import pyarrow as pa
 from unlabel._labels import as_labels
 from unlabel._partial import filter_partial, require_partial
 from unlabel._tables.allowing import Allowing
+from unlabel._tables.files.writing import plain_labels
 from unlabel._tables.label_columns import updated_labels
 from unlabel._tables.predictions import UPPER, Part, Reading
-from unlabel._tables.writing import plain_labels
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.allow import Allowed
 from unlabel.errors import UnlabelError

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from unlabel._labels import known_columns, label_array
 from unlabel._set_aside import SetAside
 from unlabel._tables.ahead import made_ahead
-from unlabel._tables.formats import errors_naming
+from unlabel._tables.files.formats import errors_naming
+from unlabel._tables.files.streams import STANDARD, refuse_standard_input
 from unlabel._tables.label_columns import StaleRows, refuse_other_values
 from unlabel._tables.labels import true_labels
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Part, Predictions, Reading
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, Rewritten
-from unlabel._tables.streams import STANDARD, refuse_standard_input
 from unlabel._typing import Columns, Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter

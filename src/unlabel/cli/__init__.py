@@ -10,7 +10,7 @@ import typer
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
-from unlabel._tables.formats import ENDINGS
+from unlabel._tables.files.formats import ENDINGS
 from unlabel._tables.overview import overview
 from unlabel._tables.plans import filter_of_texts
 from unlabel._tables.predictions import kind_of, reading_of

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from unlabel._tables.allowing import Allowing, allowing
+from unlabel._tables.files.streams import STANDARD, shown
 from unlabel._tables.predictions import OtherLabels, kind_of, reading_of
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
-from unlabel._tables.streams import STANDARD, shown
 from unlabel._typing import Scores
 from unlabel.allow import AllowLists, Missing, Unmatched
 from unlabel.cli.changes import count_changes

@@ -16,7 +16,7 @@ from unlabel._tables.cells import is_text, plain, taken
 from unlabel._tables.entries import Entries
 from unlabel._tables.entry_cells import entries_of_cells
 from unlabel._tables.labels import label_cells
-from unlabel._tables.seen_ids import id_cells
+from unlabel._tables.long.seen_ids import id_cells
 from unlabel._typing import Columns, Floats, Label
 from unlabel.errors import RowError, UnlabelError
 

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unlabel._tables.column_output import ColumnOutput, target_columns
-from unlabel._tables.formats import Table
-from unlabel._tables.layout import ColumnPart, TableColumns, no_label_column, require_columns
+from unlabel._tables.columns.layout import (
+    ColumnPart,
+    TableColumns,
+    no_label_column,
+    require_columns,
+)
+from unlabel._tables.columns.output import ColumnOutput, target_columns
+from unlabel._tables.files.formats import Table
+from unlabel._tables.files.writing import output_format, write_table
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._tables.writing import output_format, write_table
 from unlabel._typing import Label, Progress
 from unlabel.errors import UnlabelError
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from unlabel._labels import as_classes, listing
 from unlabel._tables.cells import numeric_columns
-from unlabel._tables.formats import Table, errors_naming
+from unlabel._tables.columns.layout import require_columns
+from unlabel._tables.columns.nested import EntryColumn, NestedColumn, StructColumn, nested_column
+from unlabel._tables.files.formats import Table, errors_naming
 from unlabel._tables.labels import label_positions, positions_by_text
-from unlabel._tables.layout import require_columns
-from unlabel._tables.nested import EntryColumn, NestedColumn, StructColumn, nested_column
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 

@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from unlabel._labels import listing
-from unlabel._tables.json_fields import Path, find_path, value_at
-from unlabel._tables.json_objects import LabelFields, ScoreList, ScoreObject
-from unlabel._tables.json_scores import (
+from unlabel._tables.json_lines.fields import Path, find_path, value_at
+from unlabel._tables.json_lines.objects import LabelFields, ScoreList, ScoreObject
+from unlabel._tables.json_lines.scores import (
     LABELS,
     LISTS_OF_LABELS,
     LISTS_OF_LOGS,

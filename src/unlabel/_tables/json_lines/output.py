@@ -12,17 +12,17 @@ import numpy as np
 
 from unlabel._labels import listing
 from unlabel._tables.entries import Entries
-from unlabel._tables.formats import format_of
-from unlabel._tables.json_objects import LabelFields
-from unlabel._tables.json_scores import Answer
+from unlabel._tables.files.formats import format_of
+from unlabel._tables.files.streams import STANDARD
+from unlabel._tables.json_lines.objects import LabelFields
+from unlabel._tables.json_lines.scores import Answer
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import UPPER
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._tables.streams import STANDARD
 from unlabel.errors import RowError, UnlabelError
 
 if TYPE_CHECKING:
-    from unlabel._tables.json_predictions import JsonPart, JsonPredictions
+    from unlabel._tables.json_lines.predictions import JsonPart, JsonPredictions
 
 WHOLE = re.compile(r"-?[0-9]{1,18}")
 

@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 
 from unlabel._labels import as_classes, listing
-from unlabel._tables import formats
-from unlabel._tables.formats import Table, errors_naming
+from unlabel._tables.columns.layout import no_label_column, require_columns
+from unlabel._tables.files import formats
+from unlabel._tables.files.formats import Table, errors_naming
+from unlabel._tables.files.streams import STANDARD
+from unlabel._tables.files.writing import output_format, write_table
 from unlabel._tables.labels import positions_by_text
-from unlabel._tables.layout import no_label_column, require_columns
-from unlabel._tables.long_output import LongOutput
-from unlabel._tables.long_part import LongColumns, LongPart, labels_of_first_id, starts_of_ids
+from unlabel._tables.long.output import LongOutput
+from unlabel._tables.long.part import LongColumns, LongPart, labels_of_first_id, starts_of_ids
+from unlabel._tables.long.seen_ids import SeenIds, id_cells
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._tables.seen_ids import SeenIds, id_cells
-from unlabel._tables.streams import STANDARD
-from unlabel._tables.writing import output_format, write_table
 from unlabel._typing import Columns, Label, Progress
 from unlabel.errors import UnlabelError
 

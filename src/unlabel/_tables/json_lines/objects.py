@@ -11,8 +11,8 @@ import numpy as np
 from msgspec import Raw
 
 from unlabel._tables.entries import Entries
-from unlabel._tables.json_faults import fault, may_repeat
-from unlabel._tables.json_fields import (
+from unlabel._tables.json_lines.faults import fault, may_repeat
+from unlabel._tables.json_lines.fields import (
     Decoder,
     Fields,
     Path,
@@ -21,7 +21,7 @@ from unlabel._tables.json_fields import (
     together,
     value_at,
 )
-from unlabel._tables.json_scores import FLOATS, LISTS, Answer, Named, Positions
+from unlabel._tables.json_lines.scores import FLOATS, LISTS, Answer, Named, Positions
 from unlabel._tables.predictions import UPPER
 from unlabel._typing import Label
 from unlabel.errors import RowError

@@ -11,15 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from unlabel._labels import as_classes, listing
-from unlabel._tables.formats import Table, errors_naming
-from unlabel._tables.json_fields import Fields
-from unlabel._tables.json_forms import CHOOSE, Search, kind_of
-from unlabel._tables.json_lines import OBJECTS, VALUES, JsonLines, plain_value
-from unlabel._tables.json_objects import LabelFields, ScoreList
-from unlabel._tables.json_predictions import JsonPredictions
-from unlabel._tables.layout import WideColumns, guess_wide
+from unlabel._tables.columns.layout import WideColumns, guess_wide
+from unlabel._tables.files.formats import Table, errors_naming
+from unlabel._tables.files.streams import STANDARD
+from unlabel._tables.json_lines.fields import Fields
+from unlabel._tables.json_lines.forms import CHOOSE, Search, kind_of
+from unlabel._tables.json_lines.lines import OBJECTS, VALUES, JsonLines, plain_value
+from unlabel._tables.json_lines.objects import LabelFields, ScoreList
+from unlabel._tables.json_lines.predictions import JsonPredictions
 from unlabel._tables.predictions import Reading
-from unlabel._tables.streams import STANDARD
 from unlabel._typing import Label
 from unlabel.errors import RowError, UnlabelError
 

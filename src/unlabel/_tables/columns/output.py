@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from unlabel._labels import known_columns
 from unlabel._tables.cells import taken
-from unlabel._tables.formats import SEPARATED
-from unlabel._tables.layout import (
+from unlabel._tables.columns.layout import (
     ColumnPart,
     ListColumn,
     TableColumns,
     WideColumns,
     require_columns,
 )
+from unlabel._tables.files.formats import SEPARATED
 from unlabel._tables.predictions import UPPER, Format
 from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
 from unlabel.errors import UnlabelError

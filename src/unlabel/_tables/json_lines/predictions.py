@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from unlabel._tables.columns.layout import nearest_column
 from unlabel._tables.entries import UNKNOWN, refuse_other_labels
-from unlabel._tables.formats import errors_naming
-from unlabel._tables.json_fields import Fields, find_path, named
-from unlabel._tables.json_fields import Path as FieldPath
-from unlabel._tables.json_lines import OBJECTS, VALUES, JsonLines, plain_value
-from unlabel._tables.json_objects import ScoreObject
-from unlabel._tables.json_output import JsonOutput, check_ending
-from unlabel._tables.json_scores import LISTS_OF_LOGS, LOGS, Form, Named
+from unlabel._tables.files.formats import errors_naming
+from unlabel._tables.files.streams import STANDARD, write_bytes
+from unlabel._tables.json_lines.fields import Fields, find_path, named
+from unlabel._tables.json_lines.fields import Path as FieldPath
+from unlabel._tables.json_lines.lines import OBJECTS, VALUES, JsonLines, plain_value
+from unlabel._tables.json_lines.objects import ScoreObject
+from unlabel._tables.json_lines.output import JsonOutput, check_ending
+from unlabel._tables.json_lines.scores import LISTS_OF_LOGS, LOGS, Form, Named
 from unlabel._tables.labels import positions_by_text
-from unlabel._tables.layout import nearest_column
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._tables.streams import STANDARD, write_bytes
 from unlabel._typing import Columns, Float64s, Floats, Label, Progress
 from unlabel.errors import RowError, UnlabelError
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from unlabel._tables.csv_input import UTF_16
-from unlabel._tables.formats import errors_naming
-from unlabel._tables.json_faults import FAULTS, fault, may_repeat, repeated_name
-from unlabel._tables.streams import STANDARD, read_bytes
+from unlabel._tables.files.csv_input import UTF_16
+from unlabel._tables.files.formats import errors_naming
+from unlabel._tables.files.streams import STANDARD, read_bytes
+from unlabel._tables.json_lines.faults import FAULTS, fault, may_repeat, repeated_name
 from unlabel.errors import UnlabelError
 
 # Small blocks, whose decoded values fit into a processor's cache, are read twice as fast as large.

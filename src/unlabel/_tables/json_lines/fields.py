@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Raw
 
-from unlabel._tables.json_faults import FAULTS, fault, may_repeat, repeated_name
+from unlabel._tables.json_lines.faults import FAULTS, fault, may_repeat, repeated_name
 from unlabel.errors import RowError
 
 Path = tuple[str | int, ...]  # names of fields, and indices of lists

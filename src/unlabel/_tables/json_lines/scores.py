@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import Raw
 
 from unlabel._tables.entries import Entries
-from unlabel._tables.json_faults import colons, may_repeat
-from unlabel._tables.json_fields import (
+from unlabel._tables.json_lines.faults import colons, may_repeat
+from unlabel._tables.json_lines.fields import (
     Decoder,
     Fields,
     Path,

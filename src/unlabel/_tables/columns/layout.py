@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unlabel._labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
-from unlabel._tables.array_files import list_column
 from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number_advice
-from unlabel._tables.formats import Table
+from unlabel._tables.columns.nested import NestedColumn
+from unlabel._tables.files.array_files import list_column
+from unlabel._tables.files.formats import Table
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
-from unlabel._tables.nested import NestedColumn
 from unlabel._tables.predictions import Part, with_upper
 from unlabel._typing import Floats, Label
 from unlabel.errors import RowError, UnlabelError

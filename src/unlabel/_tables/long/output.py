@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from unlabel._labels import known_columns
 from unlabel._tables.cells import taken
+from unlabel._tables.columns.layout import require_columns
 from unlabel._tables.label_columns import labels_in_type
-from unlabel._tables.layout import require_columns
-from unlabel._tables.long_part import LongColumns, LongPart
+from unlabel._tables.long.part import LongColumns, LongPart
 from unlabel._tables.predictions import UPPER
 from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
 from unlabel._typing import Columns, Floats
