@@ -3,6 +3,7 @@
 import math
 import os
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -244,11 +245,21 @@ def test_partial_rows(tmp_path, form):
         elif form == "two_lists":
             pairs = zip(line["p"]["scores"], line["p"]["scores_upper"], strict=True)
             result = dict(zip(line["p"]["labels"], pairs, strict=True))
+        elif form == "object":
+            assert line["p"].keys() == line["p_upper"].keys()
+            result = {name: (low, line["p_upper"][name]) for name, low in line["p"].items()}
         else:
-            values = line if form == "fields" else line["p"]
-            names = [name for name in ("cat", "vixen", "hen") if name in values]
-            result = {name: (values[name], values[f"{name}_upper"]) for name in names}
+            names = [name for name in ("cat", "vixen", "hen") if name in line]
+            result = {name: (line[name], line[f"{name}_upper"]) for name in names}
         assert result == {name: pytest.approx(pair) for name, pair in ends(named).items()}
+
+
+def test_objects_in_lists_hold_their_upper_ends(tmp_path):
+    fitted = OutputFilter.mask(ANIMALS, TOP_PLAN)
+    reading = replace(PARTIAL, key="p.0")
+    [found] = applied(tmp_path, [{"p": [TOP[0]]}], reading, fitted, interval=True)
+    [(low, high)] = ends(TOP[0]).values()
+    assert found["p"] == [{"vixen": pytest.approx(low), "vixen_upper": pytest.approx(high)}]
 
 
 def test_a_single_answer(tmp_path):

@@ -63,8 +63,17 @@ class ScoreObject:
         return Named.of([*map(len, objects)], labels, scores, positions)
 
     def write(self, fields: Fields, answer: Answer) -> None:
-        """Put new scores in their place, each upper end behind its score."""
-        fields.put(self.path, _objects(answer))
+        """Put new scores in their place, and upper ends into an object beside it.
+
+        Objects in lists have no such place: there each upper end stands behind its score.
+        """
+        *place, name = self.path
+        if answer.upper is None or not isinstance(name, str):
+            fields.put(self.path, _objects(answer))
+            return
+        upper = answer._replace(scores=answer.upper, upper=None)
+        fields.put(self.path, _objects(answer._replace(upper=None)))
+        fields.put((*place, name + UPPER), _objects(upper))
 
 
 @dataclass(frozen=True)
