@@ -75,8 +75,11 @@ class Answer(NamedTuple):
     upper: list[float] | None  # the other ends of intervals
     places: dict[str, list[str]]  # the result's labels by the model's label whose place they take
 
-    def per_line(self, values: list[Any]) -> list[list[Any]]:
+    def per_line(self, values: list[Any]) -> list[Sequence[Any]]:
         """Divide values of entries among the lines."""
+        count = self.starts[1]
+        if count and self.starts == [*range(0, len(values) + 1, count)]:  # as whole rows have
+            return [*zip(*[iter(values)] * count, strict=True)]
         return [values[start:end] for start, end in pairwise(self.starts)]
 
 
