@@ -192,7 +192,11 @@ def test_an_error_comes_after_the_rows_before_it(folder):
         (("in.csv", "--out", "out.xlsx"), b"", "no known ending"),
         (("-", "--format", "csv"), b"", "standard input could not be read as csv"),
         (("-", "--format", "csv"), b"cat,dog\n.5,.5\n", "standard input has no column 'fox'"),
-        (("-", "--format", "csv"), gzip.compress(b"cat"), "standard input: .*packed with gzip"),
+        (
+            ("-", "--format", "csv"),
+            gzip.compress(b"cat", mtime=0),
+            "standard input: .*packed with gzip",
+        ),
         (("-", "--format", "tsv"), b"cat\tdog\tfox\n1\t0\n", "standard input: Row 0 .*but 2 for 3"),
         (
             ("in.csv", "--out", "o.csv", "--engine", "spark", "--separator", ";"),
