@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # The constraints give every machine the same versions.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
 
-FUZZ_TARGETS := filters plans csv csv_gz feather npy npz parquet summaries
+FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
 .PHONY: demo test test-core test-lowest test-wheel fuzz check docs bench bench-tables clean

@@ -19,6 +19,8 @@ InputKind = Literal["probabilities", "logits"]
 METHODS: tuple[Method, ...] = get_args(Method)
 Scores = Literal["renormalised", "absolute"]
 SCORES: tuple[Scores, ...] = get_args(Scores)
+Truth = Literal["old", "new"]  # whether true labels are the model's or the result's
+TRUTHS: tuple[Truth, ...] = get_args(Truth)
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
 Progress = Callable[[float], None]  # called with the fraction that is done

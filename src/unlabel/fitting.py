@@ -162,7 +162,14 @@ def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilt
 
     A true label of -1 is not known.
     """
-    columns = np.where(truth < 0, RETIRED, fitted.outcome.columns[truth])
+    return calibrated_to(fitted, rows, np.where(truth < 0, RETIRED, fitted.outcome.columns[truth]))
+
+
+def calibrated_to(fitted: OutputFilter, rows: Floats, columns: Columns) -> OutputFilter:
+    """Return the filter with the best temperature for the new labels of rows.
+
+    They are given as columns of the result, negative where they are not known.
+    """
     at = np.flatnonzero(columns >= 0)
     filtered = np.asarray(fitted.apply_checked(rows, at=at, dtype=np.float64), dtype=np.float64)
     return replace(fitted, temperature=fit_temperature(filtered, columns[at]))

@@ -13,8 +13,8 @@ import plain_answers
 import plain_plan
 from commands import unlabel
 from unlabel import AllowLists, OutputFilter
-from unlabel._tables import formats
 from unlabel._tables.allowing import allowing
+from unlabel._tables.files import formats
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
 

@@ -10,7 +10,7 @@ import pytest
 
 from commands import unlabel
 from unlabel import LabelRemover, OutputFilter
-from unlabel._tables import formats
+from unlabel._tables.files import formats
 
 NAMES = ["cat", "dog", "fox"]
 ROWS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.0625, 0.0625, 0.875]])

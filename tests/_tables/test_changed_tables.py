@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import plain_plan as plain
 from commands import unlabel
 from unlabel import LabelPlan, OutputFilter
-from unlabel._tables import formats
+from unlabel._tables.files import formats
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
 from unlabel.fitting import fit_filter

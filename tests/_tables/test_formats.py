@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unlabel import OutputFilter, UnlabelError
-from unlabel._tables import csv_input, formats
-from unlabel._tables.csv_rows import CsvRows
+from unlabel._tables.files import csv_input, formats
+from unlabel._tables.files.csv_rows import CsvRows
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table

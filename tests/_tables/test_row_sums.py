@@ -9,7 +9,7 @@ import pytest
 
 from commands import unlabel
 from unlabel import OutputFilter
-from unlabel._tables import formats
+from unlabel._tables.files import formats
 
 N = 77
 NAMES = [f"intent {i}" for i in range(N)]

@@ -9,7 +9,7 @@ import pytest
 from commands import unlabel
 from unlabel import OutputFilter
 from unlabel._set_aside import SetAside
-from unlabel._tables import formats
+from unlabel._tables.files import formats
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences

@@ -112,7 +112,8 @@ def test_an_npz_of_other_labels_is_refused(fitted, tmp_path, classes, words):
 
 def test_a_retrained_npz_with_a_removed_label_is_refused(rows, truth, fitted, tmp_path):
     np.savez(tmp_path / "base.npz", p=rows, classes=NAMES, label=truth)
-    options = ("--remove", "dog", "--retrained", tmp_path / "base.npz")
+    np.savez(tmp_path / "retrained.npz", p=rows, classes=NAMES)
+    options = ("--remove", "dog", "--retrained", tmp_path / "retrained.npz")
     error = refused("evaluate", tmp_path / "base.npz", *options)
     assert "a column 'dog', a retired label" in error
 

@@ -9,8 +9,8 @@ import pytest
 
 from commands import unlabel
 from unlabel import LabelRemover, OutputFilter, UnlabelError
-from unlabel._tables import formats
 from unlabel._tables.ahead import made_ahead
+from unlabel._tables.files import formats
 
 NAMES = ["cat", "dog", "fox", "owl"]
 

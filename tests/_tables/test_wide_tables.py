@@ -10,7 +10,7 @@ import pytest
 
 from commands import unlabel
 from unlabel import LabelRemover
-from unlabel._tables import csv_input
+from unlabel._tables.files import csv_input
 
 
 def save_filter(path, names):

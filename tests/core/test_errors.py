@@ -1,7 +1,18 @@
+import pickle
+
 import pytest
 
 from unlabel import UnlabelError
-from unlabel.errors import MissingExtraError, needs_extra
+from unlabel.errors import MissingExtraError, RowError, needs_extra
+
+
+def test_an_error_of_a_row_knows_its_number():
+    error = RowError(3, " sums to 1.2.", "in the batch, ")
+    assert isinstance(error, UnlabelError)
+    for each in (error, pickle.loads(pickle.dumps(error))):
+        assert (each.row, each.before, each.after) == (3, "in the batch, ", " sums to 1.2.")
+        assert str(each) == "In the batch, row 3 sums to 1.2."
+    assert str(RowError(0, " is empty.")) == "Row 0 is empty."
 
 
 def test_a_missing_extra_is_a_failed_import_and_a_mistake_of_the_user():

@@ -18,10 +18,10 @@ LAYERS = [
     ("_plans",),
     ("plan", "allow"),
     ("_joining",),
-    ("filter", "fitting"),
+    ("filter", "fitting", "_partial"),
     ("metrics",),
     ("_tables", "evaluation"),
-    ("sklearn", "torch", "huggingface", "onnx", "spark", "report"),
+    ("tables", "sklearn", "torch", "huggingface", "onnx", "spark", "report"),
     ("cli", "bench", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

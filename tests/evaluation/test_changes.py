@@ -132,6 +132,13 @@ def check_shared(entry, rows, labels, classes, over):
         "retained": close(pm.mean(pm.label_accuracy(rows, labels, classes, over))),
         "removed": close(pm.mean(pm.label_accuracy(rows, labels, classes, RETIRED))),
     }
+    for kind, of in (("retained", over), ("removed", RETIRED)):
+        right = [
+            classes[pm.top(row)] == label
+            for row, label in zip(rows, labels, strict=True)
+            if label in of
+        ]
+        assert entry["share_right"][kind] == close(pm.mean(right))
     worst, ties = pm.coverage(rows, labels, classes, over)
     assert entry["coverage"]["retained"] == close(worst)
     assert entry["ties"] == close(ties)
@@ -196,6 +203,7 @@ def test_labels_before_and_after(summary, outputs, judged):
         "of_retained_labels": len(kinds["retained"]),
         "of_removed_labels": len(kinds["removed"]),
         "of_split_labels": len(kinds["split"]),
+        "without_true_label": 0,
         "fitted_on": 0,
     }
     assert min(map(len, kinds.values())) >= 20

@@ -3,6 +3,7 @@
 import io
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from rich.console import Console
 from summary_edits import edited
 from unlabel import LabelPlan, UnlabelError
 from unlabel.cli.summary_table import show
+from unlabel.evaluation.sources import SourceFilter, Sources, SourceTable
 from unlabel.evaluation.summary import read_summary, summarise, write_summary
 from unlabel.evaluation.trial import try_filter, try_labels
 from unlabel.fitting import fit_filter
 from unlabel.report import render
+from unlabel.report.markdown import as_markdown
 
 CLASSES = [0, "bee", 2.5, "dog", "elk", "fox"]
 REMOVED = ["bee", "elk"]
@@ -25,6 +28,12 @@ CHANGED = LabelPlan(
     {"bee": None, 2.5: "dog", "elk": {"moose": 0.7, "dog": 0.3}, "fox": "vixen"},
     title="Version 2",
     note="Elks\nare moose.",
+)
+
+SOURCES = Sources(
+    (SourceTable("base model", "base.parquet", "0" * 64, 240),),
+    SourceFilter("f.safetensors", "1" * 64),
+    "2026-01-31",
 )
 
 
@@ -50,6 +59,8 @@ def summaries():
     mask = fit_filter(base, labels, method="mask", **options)
     changed = [drawn(columns, [0, 3, 4, 5], seed) for seed in (1, 2)]
     kept = ~np.isin(columns, [1, 4])
+    of_plan = fit_filter(base, labels, classes=CLASSES, remove=CHANGED)
+    new = [{2.5: "dog", "fox": "vixen"}.get(label, label) for label in labels]
     return [
         *(summarise(try_labels(base, labels, retrained=models[:n], **options)) for n in range(3)),
         summarise(try_labels(base, labels, retrained=models[:1] * 2, **options)),
@@ -59,6 +70,9 @@ def summaries():
         summarise(try_filter(given, base[kept], labels[kept], retrained=[models[0][kept]])),
         summarise(try_labels(base, labels, classes=CLASSES, remove=CHANGED, retrained=changed)),
         summarise(try_labels(base, labels, classes=CLASSES, remove={"bee": "fox"})),
+        summarise(replace(try_filter(given, base), unknown_above=0.5)),
+        summarise(replace(try_filter(of_plan, base, new, truth="new"), unknown_above=0.5)),
+        summarise(replace(try_filter(given, base, labels), sources=SOURCES, same_recipe=True)),
     ]
 
 
@@ -67,7 +81,7 @@ def test_whatever_was_written_is_read_and_shown(summaries, tmp_path):
         path = tmp_path / f"{number}.json"
         write_summary(summary, path, overwrite=False)
         assert read_summary(path) == summary
-        assert "None" not in render(summary)
+        assert "None" not in render(summary) + as_markdown(summary)
         Console(file=io.StringIO()).print(show(summary))
 
 
@@ -88,7 +102,7 @@ def test_an_edited_summary_is_shown_or_gets_one_sentence(summaries, tmp_path, se
             assert sentence.isprintable()
             assert len(sentence) < 400 + len(str(path))
         else:
-            render(summary).encode("utf-8")
+            (render(summary) + as_markdown(summary)).encode("utf-8")
             Console(file=io.StringIO()).print(show(summary))
     assert 20 < refused < 60
 
@@ -132,7 +146,7 @@ DROPPED = object()
             None,
             "the distances of OSR, calibrated contradict the retrained",
         ),
-        (("seed_floor",), None, "summary.seed_floor contradicts the retrained models"),
+        (("floor",), None, "summary.floor contradicts the retrained models"),
         (("shown",), "base model", "summary.shown is not in summary.figures"),
         (("reliability", "OSR"), DROPPED, "summary.reliability is of other outputs"),
         (("labels", "removed", 0), None, r"labels.removed\[0\] is None, not a text or a finite"),
@@ -151,7 +165,7 @@ DROPPED = object()
         (("plan", "title"), 7, "summary.plan.title is 7, not a text"),
         (("plan", "digest"), DROPPED, "summary.plan has no 'digest'"),
         (("labels", "retained"), [], "summary.labels retains no label"),
-        (("by_label", 0), DROPPED, "summary.labels.retained is not where the labels go"),
+        (("labels", "model", 0), DROPPED, "summary.labels.retained is not where the labels go"),
         (("by_label", 0, "to"), None, "summary.by_label sends 0 elsewhere"),
         (("by_label", 1, "to"), "dog", "summary.by_label sends 'bee' elsewhere"),
         (("destinations", 0), DROPPED, "summary.destinations is of other labels"),
@@ -163,6 +177,35 @@ DROPPED = object()
         (("unknown", 50, "above"), 0.505, "summary.unknown is of other thresholds"),
         (("unknown", 50, "caught"), 1.5, r"unknown\[50\].caught is 1.5, not a number from 0 to 1"),
         (("unknown", 50, "lost"), None, r"unknown\[50\].lost is None, not a number from 0 to 1"),
+        (("truth",), "newer", "summary.truth is 'newer', not old or new"),
+        (("truth",), None, "summary.unknown is of other thresholds"),
+        (("same_recipe",), 1, "summary.same_recipe is 1, not true or false"),
+        (("rows", "without_true_label"), 1, "summary.rows does not add up"),
+        (("made_from", "date"), 7, "summary.made_from.date is 7, not a text"),
+        (("made_from", "tables"), [{}], r"summary.made_from.tables\[0\] has no 'output'"),
+        (
+            ("made_from", "filter"),
+            {"name": "f", "sha256": "F" * 64},
+            "sha256 is 'F+...F+', not 64 hexadecimal digits",
+        ),
+        (("figures", 1, "impact", "changed"), 0, "summary.impact.pairs does not add up"),
+        (("figures", 1, "impact", "changed"), 10**6, "the impact of OSR does not add up"),
+        (("figures", 1, "impact", "regressed"), 10**6, "the impact of OSR does not add up"),
+        (
+            ("figures", 1, "impact", "corrected"),
+            None,
+            "the impact of OSR contradicts summary.truth",
+        ),
+        (("figures", 1, "impact", "unknown"), 1, "the impact of OSR contradicts unknown_above"),
+        (("impact", "unknown_above"), 0.5, "the impact of OSR contradicts unknown_above"),
+        (("impact", "other_pairs", "rows"), 3, "summary.impact.pairs does not add up"),
+        (("impact", "after", "log_loss"), 0.5, "summary.impact.after is of another output"),
+        (("impact", "by_label", 0), DROPPED, "summary.impact.by_label does not add up"),
+        (
+            ("impact", "by_label", 0, "changed"),
+            None,
+            r"by_label\[0\].changed is None, not an object",
+        ),
         (("unlabel",), "\ud800", r"summary.unlabel is '\\ud800', not a text"),
         (("notes",), [1], r"notes\[0\] is 1, not a text"),
     ],
@@ -190,7 +233,7 @@ def test_the_sentence_names_the_place(summaries, tmp_path, way, to, words):
 )
 def test_changes_that_contradict_each_other_are_refused(summaries, tmp_path, way, to, words):
     path = tmp_path / "summary.json"
-    path.write_text(changed(summaries[-2], *way, to=to))
+    path.write_text(changed(summaries[10], *way, to=to))
     with pytest.raises(UnlabelError, match=words):
         read_summary(path)
 

@@ -109,7 +109,7 @@ def test_divergences_and_their_floor(summaries):
     floor = np.mean(plain_metrics.kl_divergence(again[kept].tolist(), goal[kept].tolist()))
     mean = np.mean(plain_metrics.kl_divergence(osr[kept].tolist(), goal[kept].tolist()))
     entry = figures(summary)["OSR"]
-    assert summary["seed_floor"]["kl"]["retained"] == pytest.approx(floor, rel=1e-6)
+    assert summary["floor"]["kl"]["retained"] == pytest.approx(floor, rel=1e-6)
     assert entry["to_retrained"]["kl"]["retained"] == pytest.approx(mean, rel=1e-6)
     assert entry["over_floor"]["kl"]["retained"] == pytest.approx(mean / floor, rel=1e-6)
     assert figures(summary)["retrained again"]["over_floor"]["kl"]["removed"] == 1
@@ -171,6 +171,7 @@ def test_a_filter_is_judged_on_all_rows(tmp_path):
         "of_retained_labels": 40,
         "of_removed_labels": 20,
         "of_split_labels": 0,
+        "without_true_label": 0,
         "fitted_on": 0,
     }
     assert [entry["output"] for entry in summary["figures"]] == ["base model", "OSR", "mask"]
@@ -235,6 +236,8 @@ def tables(tmp_path):
     names = ["cat", "dog", "fox", "owl"]
     columns = {name: rows[:, i] for i, name in enumerate(names)}
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "base.parquet")
+    with_id = columns | {"label": labels, "id": range(400)}
+    pa.parquet.write_table(pa.table(with_id), tmp_path / "copy.parquet")
     kept = rows[:, [0, 2, 3]] / rows[:, [0, 2, 3]].sum(axis=1, keepdims=True)
     columns = {name: kept[:, i] for i, name in enumerate(["cat", "fox", "owl"])}
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "retrained.parquet")
@@ -280,7 +283,7 @@ def test_evaluate_finds_the_list_column_in_every_table(tmp_path):
 
 @pytest.mark.parametrize("name", FORGET_SETS)
 def test_the_terminal_and_the_page_agree_on_what_is_best(summaries, name):
-    terminal = show(summaries[name]).renderables[1].columns
+    terminal = show(summaries[name]).renderables[2].columns
     outputs = [str(cell) for cell in terminal[0].cells]
     in_bold = {
         column.header: [out for out, cell in zip(outputs, column.cells, strict=True) if cell.style]
@@ -394,7 +397,8 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
         ([], "one of --remove, --keep and --filter"),
         (["--remove", "dgo"], "nearest is 'dog'"),
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
-        (["--remove", "dog", "--retrained", "base.parquet"], "a column 'dog', a retired label"),
+        (["--remove", "dog", "--retrained", "copy.parquet"], "a column 'dog', a retired label"),
+        (["--remove", "dog", "--retrained", "base.parquet"], "are the same table: give the"),
         (
             ["--remove", "dog", "--retrained", "short.parquet"],
             "short.parquet has 10 rows and base.parquet 400: give the same",

@@ -15,7 +15,7 @@ import atheris
 from hypothesis import settings
 
 MODULES = {name: name for name in ("filters", "plans", "summaries")} | dict.fromkeys(
-    ("csv", "csv_gz", "feather", "npy", "npz", "parquet"), "tables"
+    ("csv", "csv_gz", "feather", "jsonl", "npy", "npz", "parquet"), "tables"
 )
 
 

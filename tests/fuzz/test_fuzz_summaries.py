@@ -15,6 +15,7 @@ from unlabel.cli.summary_table import show
 from unlabel.evaluation.summary import read_summary, summarise
 from unlabel.evaluation.trial import try_labels
 from unlabel.report import render
+from unlabel.report.markdown import as_markdown
 
 CLASSES = ["cat", "dog", "fox", "owl"]
 
@@ -60,4 +61,5 @@ def test_summaries(content):
             check_sentence(error)
             return
         render(summary)
+        as_markdown(summary)
         Console(file=io.StringIO(), width=100).print(show(summary))

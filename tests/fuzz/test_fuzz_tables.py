@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import json
 import zipfile
 
 import numpy as np
@@ -11,10 +12,11 @@ import pyarrow.parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import unlabel._tables.json_lines.opening  # noqa: F401  (imported on use, when it is not traced any more)
 from fuzz_bounded import check_sentence, fuzzed_file
-from fuzz_edits import NUMBERS, TEXTS, edited_bytes
+from fuzz_edits import NUMBERS, TEXTS, edited_bytes, edited_json
 from unlabel import UnlabelError
-from unlabel._tables.formats import open_table
+from unlabel._tables.files.formats import open_table
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table
@@ -27,7 +29,7 @@ FILTER = fit_filter(ROWS, LABELS, classes=CLASSES, remove=["cat"])
 FILTER.apply(ROWS)  # compiled before the clock runs
 CELLS = st.sampled_from([*TEXTS, *map(str, NUMBERS), ".5", " .5", "1,5", '"', "a\nb", "50%"])
 OUTPUTS = st.sampled_from([".csv", ".tsv.gz", ".parquet", ".feather", ".npz", ".npy"])
-KINDS = ["csv", "csv_gz", "feather", "npy", "npz", "parquet"]
+KINDS = ["csv", "csv_gz", "feather", "jsonl", "npy", "npz", "parquet"]
 
 
 def csv_of(cells):
@@ -72,6 +74,28 @@ def edited_csv(draw):
         row = draw(st.sampled_from(cells))
         row[draw(st.integers(0, len(row) - 1))] = draw(CELLS)
     content = csv_of(cells)
+    return draw(st.just(content) | edited_bytes(content))
+
+
+FORMS = [
+    lambda row: dict(zip(CLASSES, row, strict=True)),
+    lambda row: {"labels": CLASSES, "scores": row},
+    lambda row: [{"label": name, "score": s} for name, s in zip(CLASSES, row, strict=True)],
+]
+
+
+@st.composite
+def edited_jsonl(draw):
+    form, key = draw(st.sampled_from(FORMS)), draw(st.sampled_from([None, "scores", "a:b"]))
+    lines = []
+    for row, label in zip(ROWS.tolist(), LABELS, strict=True):
+        scores = form(row)
+        lines.append(scores if key is None else {key: scores, "label": label})
+    if draw(st.booleans()):
+        lines = draw(edited_json(lines))
+    ends = [draw(st.sampled_from(["\n", "\n", "\r\n", "\n\n", " "])) for _ in lines]
+    text = "".join(json.dumps(line) + end for line, end in zip(lines, ends, strict=True))
+    content = text.encode("utf-8", "surrogatepass")
     return draw(st.just(content) | edited_bytes(content))
 
 
@@ -162,6 +186,7 @@ EDITED = {
     "csv": edited_csv(),
     "csv_gz": edited_csv_gz(),
     "feather": edited_feather(),
+    "jsonl": edited_jsonl(),
     "npy": edited_npy(),
     "npz": edited_npz(),
     "parquet": edited_parquet(),
@@ -169,6 +194,8 @@ EDITED = {
 
 
 def read_whole(path):
+    if path.suffix == ".jsonl":
+        return sum(map(bool, map(bytes.strip, path.read_bytes().split(b"\n"))))
     return sum(len(batch) for batch, _ in open_table(path).batches())
 
 
@@ -208,9 +235,11 @@ def target(kind):
     @settings(max_examples=60)
     @given(EDITED[kind], OUTPUTS, st.sampled_from(["osr", "mask"]))
     def run(content, ending, method):
-        check(kind, content, ending, method)
+        check(kind, content, ".jsonl" if kind == "jsonl" else ending, method)
 
     return run
 
 
-test_csv, test_csv_gz, test_feather, test_npy, test_npz, test_parquet = map(target, KINDS)
+test_csv, test_csv_gz, test_feather, test_jsonl, test_npy, test_npz, test_parquet = map(
+    target, KINDS
+)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from unlabel.evaluation.summary_layout import check_summary
+from unlabel.evaluation.summary_check import check_summary
 
 CLASSES = ["ant", "bee", "cow", "dog", "elk", "fox"]
 REMOVED = ["bee", "elk"]
@@ -50,6 +50,7 @@ def with_labels(summary, n, removed, merged=0, renamed=0, split=0):
     parts += [[label] for label in names[len(parts) :]]
     gone, kept = names[:removed], [*dict.fromkeys(label for to in parts for label in to)]
     big["labels"] = {
+        "model": names,
         "removed": gone,
         "retained": kept,
         "changes": [
@@ -65,7 +66,10 @@ def with_labels(summary, n, removed, merged=0, renamed=0, split=0):
     ]
     shares = [0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001]
     to = [{"label": k, "share": s} for k, s in zip(kept[:8], shares, strict=True)]
-    big["destinations"] = [{"label": label, "rows": 50, "to": to} for label in gone]
+    answers = [{"label": each["label"], "rows": 10, "share": each["share"]} for each in to]
+    big["destinations"] = [
+        {"label": label, "rows": 50, "to": to, "answers": answers} for label in gone
+    ]
     check_summary(json.loads(json.dumps(big)))
     return big
 

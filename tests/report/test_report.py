@@ -145,7 +145,7 @@ def test_the_sentence_and_the_plots_follow_the_summary(summary):
     for bins in (summary["reliability"][k] for k in ("base model", "OSR, calibrated", "retrained")):
         for b in bins:
             assert f"Confidence {score(b['confidence'])}, right {score(b['accuracy'])}" in text
-    floor = summary["seed_floor"]["kl"]["removed"]
+    floor = summary["floor"]["kl"]["removed"]
     assert f"1{TIMES} is {score(floor)}" in text
     assert "does not erase" in text
     assert "close to mask-and-renormalise" in text
@@ -258,7 +258,7 @@ def test_even_less_is_needed(summary):
         figure |= {"to_retrained": None, "over_floor": None}
     bare |= {
         "shown": "mask",
-        "seed_floor": None,
+        "floor": None,
         "reliability": {"base model": [], "mask": []},
         "most_changed": {"retained": [], "removed": []},
         "notes": ["mask: There is <b>nothing</b> to calibrate on."],

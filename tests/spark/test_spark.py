@@ -31,7 +31,7 @@ from golden_integrations import (
 from signals import outcomes
 from unlabel import LabelPlan, LabelRemover, OutputFilter, UnlabelError
 from unlabel._method.threads import thread_limit
-from unlabel._tables.layout import ListColumn
+from unlabel._tables.columns.layout import ListColumn
 from unlabel.fitting import fit_filter
 
 try:

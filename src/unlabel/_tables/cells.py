@@ -21,7 +21,16 @@ def plain(column: pa.Array) -> pa.Array:
     """Decode a dictionary column, and give all text columns one type."""
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
-    return pc.cast(column, pa.string()) if _is_text(column.type) else column
+    return pc.cast(column, pa.string()) if is_text(column.type) else column
+
+
+def taken(column: pa.Array, rows: pa.Array | npt.NDArray[np.intp]) -> pa.Array:
+    """Take rows of a column, of any type: Arrow cannot take those of views."""
+    rows = rows if isinstance(rows, pa.Array) else pa.array(rows)
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if column.type in views:
+        return pc.cast(pc.cast(column, views[column.type]).take(rows), column.type)
+    return column.take(rows)
 
 
 def as_floats(column: pa.Array, name: str, per_row: int = 1) -> npt.NDArray[Any]:
@@ -73,7 +82,7 @@ def numeric_columns(batch: pa.RecordBatch) -> tuple[list[str], list[str], list[s
         is_float = pa.types.is_floating(kind)
         if is_float:
             values = as_floats(column.drop_null(), name)
-        elif _is_text(kind):
+        elif is_text(kind):
             values = _numbers_among(plain(column))
         else:
             if pa.types.is_decimal(kind):
@@ -96,7 +105,7 @@ def spreadsheet_number_advice(batch: pa.RecordBatch) -> str:
     """Say how to rewrite the first number with a decimal comma or a percent sign, if any."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         texts = plain(column)
-        if _is_text(texts.type):
+        if is_text(texts.type):
             found = pc.match_substring_regex(texts, SPREADSHEET_NUMBER)
             if (row := pc.index(found, True).as_py()) >= 0:
                 return (
@@ -106,7 +115,7 @@ def spreadsheet_number_advice(batch: pa.RecordBatch) -> str:
     return ""
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unlabel._labels import no_such_label
-from unlabel._typing import Columns, Floats, Label
+from unlabel._typing import Booleans, Columns, Floats, Label
 from unlabel.errors import RowError
 
 UNKNOWN = -1  # the position of a label that the model does not have
@@ -34,6 +34,26 @@ class Entries:
     def of_row(self) -> Columns:
         """The row of each entry."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def only(self, kept: Booleans) -> Entries:
+        """Leave out entries."""
+        counts = np.bincount(self.of_row[kept], minlength=len(self.starts) - 1)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return Entries(starts, self.labels[kept], self.scores[kept])
+
+    def added_up(self, *, are_logs: bool) -> Entries:
+        """Add up the scores of a label that a row names several times."""
+        order = np.lexsort((self.labels, self.of_row))
+        row, label = self.of_row[order], self.labels[order]
+        is_new = np.ones(len(order), dtype=np.bool_)
+        is_new[1:] = (np.diff(row) != 0) | (np.diff(label) != 0)
+        if is_new.all():
+            return self
+        add = np.logaddexp if are_logs else np.add
+        firsts = np.flatnonzero(is_new)
+        counts = np.bincount(row[firsts], minlength=len(self.starts) - 1)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return Entries(starts, label[firsts], add.reduceat(self.scores[order], firsts))
 
     def rows(self, classes: Sequence[Label], *, partial: bool = False) -> Floats:
         """Give one column per label, NaN where a partial row does not name it.
@@ -79,7 +99,7 @@ class Entries:
         return bool(falls.all())
 
 
-def refuse_other_labels(entries: Entries, texts: Sequence[str], classes: Sequence[Label]) -> None:
+def refuse_other_labels(entries: Entries, texts: Sequence[Label], classes: Sequence[Label]) -> None:
     """Refuse labels that the model does not have; `texts` are the labels as they are named."""
     for at in np.flatnonzero(entries.labels == UNKNOWN).tolist():
         told = str(no_such_label(texts[at], classes, ", and \0 names it"))

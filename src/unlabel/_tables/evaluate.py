@@ -5,26 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from unlabel._set_aside import SetAside
-from unlabel._tables.labels import positions_by_text
+from unlabel._tables.files.streams import refuse_standard_input
+from unlabel._tables.label_columns import TRUE_LABELS
 from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
-from unlabel._tables.streams import refuse_standard_input
-from unlabel._typing import Columns, Floats, InputKind, Label, Progress
+from unlabel._tables.truth import OtherTruth, refuse_old_labels, refuse_other_labels
+from unlabel._typing import Floats, InputKind, Label, Progress, Truth
 from unlabel.errors import UnlabelError
+from unlabel.evaluation.sources import (
+    SourceFilter,
+    Sources,
+    SourceTable,
+    distinct_digests,
+    name_of,
+    require_date,
+    sha256_of,
+)
 from unlabel.evaluation.summary import Summary, summarise
-from unlabel.evaluation.trial import try_filter, try_labels
+from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, try_filter, try_labels
+from unlabel.evaluation.truth import true_labels_of
 from unlabel.filter import OutputFilter
-from unlabel.plan import RETIRED
-from unlabel.validation import distinct_labels, true_columns
 
 PathLike = str | os.PathLike[str]
 
@@ -36,23 +43,35 @@ def evaluate_tables(
     keep: Sequence[str] | None,
     from_column: str | None,
     to_column: str | None,
-    fitted: OutputFilter | None,
+    filter: PathLike | None,
     retrained: Sequence[PathLike],
+    same_recipe: bool,
     input: InputKind | None,
-    label_column: str,
+    label_column: str | None,
+    truth: Truth,
+    unknown_above: float | None,
     classes: Sequence[str] | None,
     reading: Reading,
     strict: bool,
+    date: str | None,
     progress: Progress,
 ) -> Summary:
-    """Evaluate a change of labels, or a filter, on a table with true labels.
+    """Evaluate a change of labels, or a filter, on a table.
 
-    Rows that cannot be judged are set aside; if `strict`, they are refused.
+    Rows that cannot be judged are set aside; if `strict`, they are refused. Without true labels,
+    which are in a column `label` unless `label_column` names another, only the answers before and
+    after are compared.
     """
-    if [remove, keep, fitted].count(None) != 2:
+    if [remove, keep, filter].count(None) != 2:
         raise UnlabelError("Give one of --remove, --keep and --filter: labels, or a filter.")
+    if unknown_above is not None and not 0 <= unknown_above <= 1:
+        raise UnlabelError(f"--unknown-above is {unknown_above}: give a probability, from 0 to 1.")
+    if date is not None:
+        require_date(date)
     for path in (base, *retrained):
         refuse_standard_input(path)
+    digests = distinct_digests([base, *retrained])
+    fitted = None if filter is None else OutputFilter.load(filter)
     names: Sequence[Label] | None = classes
     kind = input or "probabilities"
     if fitted is not None:
@@ -67,40 +86,50 @@ def evaluate_tables(
         """Report the progress of one table, or of the summary at the end."""
         return lambda part: progress((done + part) / (2 + len(retrained)))
 
-    predictions = open_predictions(base, names, reading, label_column=label_column)
-    predictions.require_truth(label_column)
+    truth_column = label_column or TRUE_LABELS
+    predictions = open_predictions(base, names, reading, label_column=truth_column)
     classes_in = predictions.classes
-    aside = SetAside(classes_in)
-    rows, labels, row_numbers = read_confidences(
-        predictions,
-        input=kind,
-        label_column=label_column,
-        aside=None if strict else aside,
-        normalize=reading.normalize,
-        progress=task(0),
-    )
-    row_count = len(rows) + aside.rows
+    has_truth = label_column is not None or predictions.has(TRUE_LABELS)
+    if has_truth:
+        predictions.require_truth(truth_column)
     change = fitted
     if change is None:
         plan = plan_of_texts(classes_in, remove, keep, from_column=from_column, to_column=to_column)
-        change = OutputFilter.mask(classes_in, plan)
+        change = OutputFilter.mask(classes_in, plan, input=kind)
+    known = true_labels_of(change.classes_in, change.outcome, truth)
+    aside = OtherTruth(known.labels, change, truth)
+    rows, labels, row_numbers = read_confidences(
+        predictions,
+        input=kind,
+        label_column=truth_column if has_truth else None,
+        label_classes=known.labels,
+        aside=None if strict else aside,
+        reading=reading,
+        progress=task(0),
+    )
+    row_count = len(rows) + aside.rows
+    if labels is None and retrained:
+        raise UnlabelError(
+            f"{base} has no column {TRUE_LABELS!r}, and retrained models are judged by true "
+            "labels: name their column with --label-column."
+        )
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
         """Read a retrained model's table; its true labels, if any, must be the base's."""
-        _refuse_old_labels(path, names_in(path, reading), change)
-        own = open_predictions(path, change.classes, reading, label_column=label_column)
-        truth = label_column if own.has(label_column) else None
-        if truth is not None:
-            own.require_truth(truth)
+        refuse_old_labels(path, names_in(path, reading), change)
+        own = open_predictions(path, change.classes, reading, label_column=truth_column)
+        own_column = truth_column if own.has(truth_column) else None
+        if own_column is not None:
+            own.require_truth(own_column)
         old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
         own_aside = SetAside([*old_and_new.values()])
         rows, own_labels, own_numbers = read_confidences(
             own,
             input=kind,
-            label_column=truth,
+            label_column=own_column,
             label_classes=own_aside.classes,
             aside=None if strict else own_aside,
-            normalize=reading.normalize,
+            reading=reading,
             progress=progress,
         )
         if len(rows) + own_aside.rows != row_count:
@@ -115,75 +144,45 @@ def evaluate_tables(
                 f"{path}: row {row} has a true label in only one of this table and the base "
                 "model's: give the same rows in the same order."
             )
-        _refuse_other_labels(path, own_labels, labels, change, row_numbers)
+        refuse_other_labels(path, own_labels, labels, change, truth, row_numbers)
         return rows
 
     models = [read_retrained(path, task(done)) for done, path in enumerate(retrained, start=1)]
     pa.default_memory_pool().release_unused()  # Arrow keeps some in case of another table
-    if fitted is not None:
-        trial = try_filter(fitted, rows, labels, retrained=models)
+    if labels is None or fitted is not None:
+        trial = try_filter(change, rows, labels, retrained=models, truth=truth)
     else:
         trial = try_labels(
-            rows, labels, classes=classes_in, remove=change.plan, retrained=models, input=kind
+            rows,
+            labels,
+            classes=classes_in,
+            remove=change.plan,
+            retrained=models,
+            input=kind,
+            truth=truth,
+        )
+    notes = [*trial.notes]
+    if labels is None:
+        notes.append(
+            f"There are no true labels (no column {TRUE_LABELS!r}): only the impact"
+            f"{' of mask' if fitted is None and change.removed else ''} is shown."
         )
     if aside.rows:
-        numbers = row_numbers[trial.row_numbers]
-        trial = replace(trial, row_numbers=numbers, notes=(*trial.notes, f"{aside}."))
+        notes.append(f"{aside}.")
+    outputs = zip((BASE, RETRAINED, AGAIN), (base, *retrained), digests, strict=False)
+    trial = replace(
+        trial,
+        row_numbers=row_numbers[trial.row_numbers],
+        notes=tuple(notes),
+        unknown_above=unknown_above,
+        same_recipe=same_recipe,
+        sources=Sources(
+            tuple(
+                SourceTable(output, name_of(path), digest, row_count)
+                for output, path, digest in outputs
+            ),
+            None if filter is None else SourceFilter(name_of(filter), sha256_of(filter)),
+            date,
+        ),
+    )
     return summarise(trial, task(1 + len(retrained)))
-
-
-def _refuse_old_labels(path: PathLike, found: set[str], change: OutputFilter) -> None:
-    """Refuse the outputs of a model that still has labels which the result does not have."""
-    old = found - {*map(str, change.classes)}
-    for label, to in zip(change.classes_in, change.outcome.columns, strict=True):
-        if str(label) in old:
-            if to == RETIRED:
-                fate, advice = "a retired label", "without it"
-            else:
-                fate = "a split label" if to < 0 else f"a label that becomes {change.classes[to]!r}"
-                advice = "on the new labels"
-            raise UnlabelError(
-                f"{path} has a column {str(label)!r}, {fate}: give the outputs of a model "
-                f"retrained {advice}."
-            )
-
-
-def _refuse_other_labels(
-    path: PathLike,
-    own: npt.NDArray[Any],
-    base: npt.NDArray[Any],
-    change: OutputFilter,
-    row_numbers: Columns,
-) -> None:
-    """Refuse true labels that are neither all the base table's nor all what they become."""
-    n = min(len(own), len(base))
-    own, base = own[:n], base[:n]
-    distinct, positions = distinct_labels(own)
-
-    def columns_by_text(classes: Sequence[Label]) -> Columns:
-        column_of = positions_by_text(classes)
-        found = [column_of.get(str(label), -1) for label in distinct]
-        return np.array(found, dtype=np.intp)[positions]
-
-    truth = true_columns(base, change.classes_in, n)
-    in_new = columns_by_text(change.classes)
-    fits_old = columns_by_text(change.classes_in) == truth
-    # A retired label has no new name, and a split one may keep its old name or be any of its parts.
-    fits_new = np.where(
-        in_new >= 0,
-        ~change.has_changed(truth, in_new.clip(0)),
-        fits_old & (change.outcome.columns[truth] < 0),
-    )
-    if fits_old.all() or fits_new.all():
-        return
-    for row in np.flatnonzero(~fits_old & ~fits_new):
-        raise UnlabelError(
-            f"{path}: row {row_numbers[row]} has the true label {str(own[row])!r}, and the base "
-            f"model's table {str(base[row])!r}: give the same rows in the same order."
-        )
-    old, new = int(np.argmin(fits_new)), int(np.argmin(fits_old))
-    raise UnlabelError(
-        f"{path}: row {row_numbers[old]} has the old true label {str(own[old])!r}, and row "
-        f"{row_numbers[new]} the new one {str(own[new])!r}: give all true labels as they were, or "
-        "all as they become."
-    )

@@ -50,7 +50,7 @@ def updated_labels(
     becomes its destination, and texts that are not labels stay.
     """
     cells = plain(column)
-    texts = _in_type([*map(str, labels)], cells.type, name)
+    texts = labels_in_type(labels, cells.type, name)
     encoded = label_cells(column, name).dictionary_encode("encode")
     positions = label_positions(encoded.dictionary, fitted.classes_in)
     found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)
@@ -59,14 +59,17 @@ def updated_labels(
     is_answer = (old == before) | (to < 0)
     if allowed is not None:
         is_answer |= ~allowed.lists[allowed.of_row, to]
-    new = texts.take(pa.array(np.where(is_answer, answers, to)))
+    position = np.where(is_answer, answers, to)
+    new = texts.take(pa.array(position, mask=position < 0))  # a partial row may have no answer
     return pc.cast(pc.if_else(pa.array(old >= 0), new, cells), column.type)
 
 
-def _in_type(texts: list[str], kind: pa.DataType, name: str) -> pa.Array:
+def labels_in_type(labels: Iterable[Label], kind: pa.DataType, name: str) -> pa.Array:
     """Give labels in the type of a column, which must be able to hold them."""
+    texts = [*map(str, labels)]
+    value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
-        return pc.cast(pa.array(texts), kind)
+        return pc.cast(pc.cast(pa.array(texts, pa.string()), value_type), kind)
     except pa.ArrowException as error:
         raise UnlabelError(
             f"The column {name!r} has the type {kind} and cannot hold the labels {listing(texts)}: "

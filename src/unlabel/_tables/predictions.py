@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 
-from unlabel._typing import Floats, Label, Progress
+from unlabel._typing import Float64s, Floats, InputKind, Label, Progress
+from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:
     from unlabel._tables.rewriting import Rewriting, Rewritten
 
+TableInput = Literal["probabilities", "logits", "log-probabilities"]
+TABLE_INPUTS: tuple[TableInput, ...] = get_args(TableInput)
+OtherLabels = Literal["error", "retired"]
+UPPER = "_upper"  # behind the name of a score, the upper end of its interval
 Format = Literal["parquet", "feather", "csv", "tsv", "jsonl", "npy", "npz"]
 
 
@@ -30,6 +35,26 @@ class Reading:
     normalize: bool = False  # divide each row by its sum first
     logs: bool = False  # whether the confidences are logarithms of probabilities
     partial: bool = False  # whether rows may name only some labels
+    other_labels: OtherLabels = "error"  # whether these are refused, or count as retired
+
+
+def kind_of(input: TableInput | None) -> InputKind | None:
+    """Give the kind of the rows that a filter gets: log-probabilities become probabilities."""
+    return "probabilities" if input == "log-probabilities" else input
+
+
+def reading_of(
+    input: TableInput | None, *, long: Sequence[str] | str | None = None, **options: Any
+) -> Reading:
+    """Turn the options of a command or function into a `Reading`."""
+    if long is not None:
+        names = long.split(",") if isinstance(long, str) else [*long]
+        if len({*names}) != 3 or len(names) != 3 or "" in names:
+            raise UnlabelError(
+                f"long (--long) is {long!r}: name three columns, with ids, labels and scores."
+            )
+        options["long"] = tuple(names)
+    return Reading(logs=input == "log-probabilities", **options)
 
 
 class Part(Protocol):
@@ -46,6 +71,9 @@ class Part(Protocol):
     def others(self) -> dict[str, pa.Array]:
         """Give all columns or fields beside the confidences that have one value per row."""
 
+    def elsewhere(self) -> Float64s | None:
+        """Give the mass that each row names for other labels than the model's, if it may."""
+
     def place(self, row: int) -> str:
         """Say where a row is, for messages."""
 
@@ -60,6 +88,10 @@ class Predictions(Protocol):
     @property
     def classes(self) -> tuple[Label, ...]:
         """The labels of the confidences."""
+
+    @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
 
     @property
     def guess(self) -> str:
@@ -89,3 +121,17 @@ class Predictions(Protocol):
 
         The function that is given returns the number of rows that it wrote.
         """
+
+
+def with_upper(lower: dict[str, pa.Array], upper: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """Put the upper ends of intervals behind the lower ones."""
+    for name in (name + UPPER for name in lower if name + UPPER in lower):
+        raise UnlabelError(
+            f"{name!r} is a label, and would be the name of the upper ends of another one's "
+            "intervals: rename it, or leave out --interval."
+        )
+    return {
+        key: column
+        for name in lower
+        for key, column in ((name, lower[name]), (name + UPPER, upper[name]))
+    }

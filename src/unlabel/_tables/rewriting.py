@@ -10,18 +10,23 @@ import numpy as np
 import pyarrow as pa
 
 from unlabel._labels import as_labels
+from unlabel._partial import filter_partial, require_partial
 from unlabel._tables.allowing import Allowing
+from unlabel._tables.files.writing import plain_labels
 from unlabel._tables.label_columns import updated_labels
-from unlabel._tables.predictions import Part, Reading
-from unlabel._tables.writing import plain_labels
-from unlabel._typing import Booleans, Columns, Floats, Label
+from unlabel._tables.predictions import UPPER, Part, Reading
+from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.allow import Allowed
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
 OLD_LABEL, TOP_LABEL = "old_label", "top_label"
 REMOVED_MASS, NOT_ALLOWED = "removed_mass", "not_allowed"
-ADDED = (OLD_LABEL, TOP_LABEL, REMOVED_MASS, NOT_ALLOWED)
+CERTAIN, ONLY_RETIRED = "certain", "only_retired"
+ADDED = (
+    *(OLD_LABEL, TOP_LABEL, CERTAIN, ONLY_RETIRED),
+    *(REMOVED_MASS, f"{REMOVED_MASS}{UPPER}", NOT_ALLOWED),
+)
 UNKNOWN = "unknown"
 # The logarithm of nothing, as language models' APIs write it: JSON cannot hold infinity.
 LOG_OF_NOTHING = -9999.0
@@ -40,6 +45,8 @@ class ApplyOptions:
     unknown_above: float | None = None
     unknown: Label | None = None  # the answer above it, by default UNKNOWN
     update_column: str | None = None
+    interval: bool = False  # whether both ends of the result of partial rows are written
+    top_k: bool = False  # whether partial rows name the labels with the largest scores
 
 
 class Rewritten(NamedTuple):
@@ -50,12 +57,18 @@ class Rewritten(NamedTuple):
     updated: dict[str, pa.Array]
     changed: Booleans  # whether the answer did
     kept: Booleans | None = None  # the rows that are written, if not all
+    upper: Floats | None = None  # the upper ends of confidences that are lower ends
+    unanswered: int = 0  # the number of rows that name retired labels only
 
     def as_logs(self) -> Rewritten:
         """Give logarithms of the confidences."""
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.confidences).clip(LOG_OF_NOTHING, 0.0)
-        return self._replace(confidences=logs)
+        upper = None if self.upper is None else _logs(self.upper)
+        return self._replace(confidences=_logs(self.confidences), upper=upper)
+
+
+def _logs(confidences: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(confidences).clip(LOG_OF_NOTHING, 0.0))
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,7 @@ class Rewriting:
 
     def __post_init__(self) -> None:
         _check_unknown(self.options, self.fitted)
+        _check_partial(self.options, self.fitted)
 
     @property
     def needed(self) -> list[str]:
@@ -75,6 +89,14 @@ class Rewriting:
         names = (None if allow is None else allow.by, self.options.update_column)
         return [name for name in names if name is not None]
 
+    @property
+    def first_sources(self) -> Columns:
+        """The column of the first label that goes to each label of the result."""
+        outcome = self.fitted.outcome
+        if outcome.merge is None:
+            return outcome.retained
+        return outcome.retained[outcome.merge.sources[outcome.merge.starts]]
+
     def allowed(self, part: Part) -> Allowed | None:
         """Find the labels that each row of a part may have, if not all."""
         allow = self.options.allow
@@ -82,6 +104,8 @@ class Rewriting:
 
     def of(self, part: Part, rows: Floats, allowed: Allowed | None = None) -> Rewritten:
         """Rewrite a part with its validated `rows`."""
+        if self.options.reading.partial:
+            return self._of_partial(part, rows)
         options, allow = self.options, self.options.allow
         filtered = self.fitted.filter_checked(
             rows,
@@ -90,9 +114,47 @@ class Rewriting:
             absolute=allow is not None and allow.scores == "absolute",
         )
         before, answers = rows.argmax(axis=1), _top(filtered.rows, allowed)
+        rewritten = self._answered(
+            part, filtered.rows, before, answers, filtered.removed_mass, allowed
+        )
+        if allow is not None and allow.not_allowed:
+            rewritten.added[NOT_ALLOWED] = pa.array(filtered.not_allowed)
+        return rewritten
+
+    def _of_partial(self, part: Part, rows: Floats) -> Rewritten:
+        options = self.options
+        found = filter_partial(self.fitted, rows, part.elsewhere(), largest=options.top_k)
+        before = np.where(np.isnan(rows), -1.0, rows).argmax(axis=1)
+        rewritten = self._answered(part, found.lower, before, found.top.copy(), found.removed_mass)
+        added, is_answered = rewritten.added, found.top >= 0
+        if options.top_label or options.only_changed:
+            certain = found.certain
+            if options.unknown_above is not None:
+                is_unknown = found.removed_mass > options.unknown_above
+                cannot_be = found.removed_mass_upper <= options.unknown_above
+                certain = is_unknown | (certain & cannot_be)
+            added[CERTAIN], added[ONLY_RETIRED] = pa.array(certain), pa.array(~is_answered)
+        if options.removed_mass and options.interval:
+            added[f"{REMOVED_MASS}{UPPER}"] = pa.array(found.removed_mass_upper)
+        return rewritten._replace(
+            upper=found.upper if options.interval else None,
+            unanswered=int((~is_answered).sum()),
+        )
+
+    def _answered(
+        self,
+        part: Part,
+        confidences: Floats,
+        before: Columns,
+        answers: Columns,
+        removed_mass: Float64s | None,
+        allowed: Allowed | None = None,
+    ) -> Rewritten:
+        """Give answers, columns of the result's labels, as the options want them."""
+        options = self.options
         changed = self.fitted.has_changed(before, answers)
-        if options.unknown_above is not None and filtered.removed_mass is not None:
-            is_unknown = filtered.removed_mass > options.unknown_above
+        if options.unknown_above is not None and removed_mass is not None:
+            is_unknown = removed_mass > options.unknown_above
             answers[is_unknown] = len(self.fitted.classes)
             changed |= is_unknown
         updated, name = {}, options.update_column
@@ -104,13 +166,11 @@ class Rewriting:
         if options.only_changed:
             added[OLD_LABEL] = self._old_labels.take(pa.array(before))
         if options.top_label or options.only_changed:
-            added[TOP_LABEL] = self._labels.take(pa.array(answers))
+            added[TOP_LABEL] = self._labels.take(pa.array(answers, mask=answers < 0))
         if options.removed_mass:
-            added[REMOVED_MASS] = pa.array(filtered.removed_mass)
-        if allow is not None and allow.not_allowed:
-            added[NOT_ALLOWED] = pa.array(filtered.not_allowed)
+            added[REMOVED_MASS] = pa.array(removed_mass)
         kept = changed if options.only_changed else None
-        return Rewritten(filtered.rows, added, updated, changed, kept)
+        return Rewritten(confidences, added, updated, changed, kept)
 
     @property
     def _answers(self) -> tuple[Label, ...]:
@@ -126,6 +186,24 @@ class Rewriting:
     @cached_property
     def _old_labels(self) -> pa.Array:
         return pa.array(plain_labels(self.fitted.classes_in))
+
+
+def _check_partial(options: ApplyOptions, fitted: OutputFilter) -> None:
+    """Refuse filters and options that need whole rows, and options that need partial ones."""
+    if options.reading.partial:
+        require_partial(fitted)
+        if options.allow is not None:
+            raise UnlabelError("Lists of allowed labels need whole rows: leave out --partial.")
+        if options.reading.normalize:
+            raise UnlabelError("Only whole rows can be divided by their sums: leave out --partial.")
+        return
+    for option, is_given in (
+        ("interval (--interval)", options.interval),
+        ("top_k (--top-k)", options.top_k),
+        ("other_labels (--other-labels)", options.reading.other_labels != "error"),
+    ):
+        if is_given:
+            raise UnlabelError(f"{option} is for partial rows: add partial (--partial).")
 
 
 def _top(rows: Floats, allowed: Allowed | None) -> Columns:

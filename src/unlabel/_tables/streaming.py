@@ -14,19 +14,21 @@ import numpy.typing as npt
 from unlabel._labels import known_columns, label_array
 from unlabel._set_aside import SetAside
 from unlabel._tables.ahead import made_ahead
-from unlabel._tables.formats import errors_naming
+from unlabel._tables.files.formats import errors_naming
+from unlabel._tables.files.streams import STANDARD, refuse_standard_input
 from unlabel._tables.label_columns import StaleRows, refuse_other_values
 from unlabel._tables.labels import true_labels
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Part, Predictions, Reading
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, Rewritten
-from unlabel._tables.streams import STANDARD, refuse_standard_input
 from unlabel._typing import Columns, Floats, InputKind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.validation import as_confidences, refuse_probabilities
+from unlabel.validation import as_confidences, as_rows, refuse_probabilities
+
+WHOLE_ROWS = Reading()
 
 
 def fit_table(
@@ -68,7 +70,7 @@ def fit_table(
     rows, labels, _ = read_confidences(
         predictions,
         input=input,
-        normalize=reading.normalize,
+        reading=reading,
         label_column=label_column if needs_truth else None,
         only=None if calibrate or not needs_truth else removed,
         aside=None if strict else aside,
@@ -96,7 +98,7 @@ def read_confidences(
     only: Sequence[Label] | None = None,
     label_classes: Sequence[Label] | None = None,
     aside: SetAside | None = None,
-    normalize: bool = False,
+    reading: Reading = WHOLE_ROWS,
 ) -> tuple[Floats, npt.NDArray[Any] | None, Columns]:
     """Read a table's confidences, its true labels if there is a column of them, and row numbers.
 
@@ -111,7 +113,7 @@ def read_confidences(
     row_count = 0
     for part in predictions.parts(progress):
         with errors_naming(predictions.path, place=part.place, advice=predictions.guess):
-            confidences = checked_rows(part, predictions, input, normalize=normalize)
+            confidences = checked_rows(part, predictions, input, reading)
             used = np.ones(len(confidences), dtype=np.bool_)
             if label_column is not None:
                 cells = part.cells(label_column)
@@ -165,7 +167,7 @@ class Applied:
     rows: int
     changed: int
     written: int
-    remarks: Sequence[str] = ()  # sentences about columns that name labels
+    remarks: Sequence[str] = ()  # sentences about what is left to do
 
 
 def apply_table(
@@ -184,9 +186,7 @@ def apply_table(
         is_first = True
         for part in predictions.parts(progress):
             with errors_naming(predictions.path, place=part.place):
-                rows = checked_rows(
-                    part, predictions, fitted.input, normalize=options.reading.normalize
-                )
+                rows = checked_rows(part, predictions, fitted.input, options.reading)
                 allowed = rewriting.allowed(part)
                 if is_first:
                     if fitted.input == "logits":
@@ -196,10 +196,10 @@ def apply_table(
                     stale.find_columns(part, options.update_column)
                     is_first = False
                 result = rewriting.of(part, rows, allowed)
-            stale.count(part, result.kept)
+                stale.count(part, result.kept)
             yield part, result.as_logs() if predictions.logs else result
 
-    row_count = changed_count = written = 0
+    row_count = changed_count = written = unanswered = 0
     with predictions.writing(Path(out), rewriting, overwrite=options.overwrite) as write:
         # In turn on standard input: a thread that waits for more of it could not be ended.
         results = rewritten() if Path(path) == STANDARD else made_ahead(rewritten())
@@ -207,14 +207,22 @@ def apply_table(
             written += write(part, result)
             row_count += len(part)
             changed_count += int(result.changed.sum())
-    return Applied(row_count, changed_count, written, stale.remarks())
+            unanswered += result.unanswered
+    remarks = stale.remarks()
+    if unanswered:
+        rows, have = ("row names", "has") if unanswered == 1 else ("rows name", "have")
+        remarks.append(f"{unanswered:,} {rows} retired labels only, and {have} no answer.")
+    return Applied(row_count, changed_count, written, tuple(remarks))
 
 
 def checked_rows(
-    part: Part, predictions: Predictions, input: InputKind, *, normalize: bool
+    part: Part, predictions: Predictions, input: InputKind, reading: Reading
 ) -> Floats:
     """Read and validate the confidences of a part, divided by their sums if asked to."""
     rows = part.confidences()
     if predictions.logs:
-        rows = np.exp(rows)
-    return as_confidences(rows, input, predictions.classes, normalize=normalize)
+        with np.errstate(over="ignore"):  # infinity is refused
+            rows = np.exp(rows)
+    if reading.partial:  # where they are filtered, they are validated
+        return as_rows(rows, predictions.classes)
+    return as_confidences(rows, input, predictions.classes, normalize=reading.normalize)

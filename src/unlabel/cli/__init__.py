@@ -10,23 +10,34 @@ import typer
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
+from unlabel._tables.files.formats import ENDINGS
+from unlabel._tables.overview import overview
 from unlabel._tables.plans import filter_of_texts
-from unlabel._tables.predictions import Reading
+from unlabel._tables.predictions import kind_of, reading_of
 from unlabel._tables.streaming import fit_table
 from unlabel._typing import Method
 from unlabel.bench.commands import app as bench
 from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
+from unlabel.cli.evaluate import evaluate
 from unlabel.cli.inspect import as_json, describe
+from unlabel.cli.inspect_table import show
 from unlabel.cli.options import (
     Classes,
     FilterFile,
     Force,
-    FromColumn,
+    FormatOption,
     Input,
+    Keep,
+    Key,
+    LabelColumn,
     ListColumn,
+    Long,
     Normalize,
-    ToColumn,
+    Remove,
+    Separator,
+    Strict,
+    TableInput,
     class_names,
 )
 from unlabel.cli.output import console, print_line, progress_bar
@@ -42,28 +53,6 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 app.add_typer(plan, name="plan")
-
-Remove = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="LABEL|LABEL=NEW|@FILE",
-        help="A label to retire, or to turn into another one; repeat it for more, in order. "
-        "@FILE is a plan.",
-    ),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(help="A label to retain; repeat it for more. All others are retired."),
-]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="Refuse rows without a true label, or of labels that the model does not have, in "
-        "place of setting them aside.",
-    ),
-]
-LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -96,13 +85,17 @@ def fit(
     method: Annotated[
         Method, typer.Option(help="mask needs no true labels; literal is for audit only.")
     ] = "osr",
-    input: Input = None,
+    input: TableInput = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Fit a temperature on rows of retained labels.")
     ] = False,
     label_column: LabelColumn = "label",
     classes: Classes = None,
+    format: FormatOption = None,
+    separator: Separator = None,
     list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
     from_column: Annotated[
         str | None, typer.Option("--from", help="The column of old labels in a plan's table.")
     ] = None,
@@ -128,7 +121,7 @@ def fit(
             remove,
             keep,
             method=method,
-            input=input or "probabilities",
+            input=kind_of(input) or "probabilities",
             calibrate=calibrate,
             from_column=from_column,
             to_column=to_column,
@@ -142,10 +135,18 @@ def fit(
                 remove=remove,
                 keep=keep,
                 method=method,
-                input=input or "probabilities",
+                input=kind_of(input) or "probabilities",
                 calibrate=calibrate,
                 classes=class_names(classes),
-                reading=Reading(list_column=list_column, normalize=normalize),
+                reading=reading_of(
+                    input,
+                    format=format,
+                    separator=separator,
+                    list_column=list_column,
+                    key=key,
+                    long=long,
+                    normalize=normalize,
+                ),
                 label_column=label_column,
                 progress=progress,
                 from_column=from_column,
@@ -188,76 +189,58 @@ def onnx(
 
 @app.command()
 def inspect(
-    filter: FilterFile,
+    file: Annotated[Path, typer.Argument(help="A filter (.safetensors), or a table.")],
     all: Annotated[
         bool, typer.Option("--all", help="Show every label, not the first few.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    input: TableInput = None,
+    label_column: LabelColumn = "label",
+    classes: Classes = None,
+    format: FormatOption = None,
+    separator: Separator = None,
+    list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
+    normalize: Normalize = False,
 ) -> None:
-    """Show the destinations of a filter's labels, and where the means of the retired ones go."""
-    fitted, protocol = OutputFilter.load(filter), read_protocol(filter)
+    """Show a filter's changes of labels, or how a table is read.
+
+    Of a filter: the destinations of its labels, and where the means of the retired ones go. Of a
+    table: its layout, labels, rows and top labels. The options from --input on are for tables.
+    """
+    if format is not None or file.name.endswith((*ENDINGS,)):
+        reading = reading_of(
+            input,
+            format=format,
+            separator=separator,
+            list_column=list_column,
+            key=key,
+            long=long,
+            normalize=normalize,
+        )
+        with progress_bar(f"Reading {file.name}") as progress:
+            found = overview(
+                file,
+                reading,
+                classes=class_names(classes),
+                input=kind_of(input) or "probabilities",
+                label_column=label_column,
+                progress=progress,
+            )
+        if json:
+            typer.echo(found.as_json())
+        else:
+            console.print(show(found, all_labels=all))
+        return
+    fitted, protocol = OutputFilter.load(file), read_protocol(file)
     if json:
         typer.echo(as_json(fitted, protocol))
     else:
         console.print(describe(fitted, protocol, all_labels=all))
 
 
-@app.command()
-def evaluate(
-    base: Annotated[
-        Path, typer.Argument(help="Table of the model's confidences, with true labels.")
-    ],
-    remove: Remove = None,
-    keep: Keep = None,
-    from_column: FromColumn = None,
-    to_column: ToColumn = None,
-    filter: Annotated[
-        Path | None, typer.Option(help="A filter fitted on other rows, in place of --remove.")
-    ] = None,
-    retrained: Annotated[
-        list[Path] | None,
-        typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
-    ] = None,
-    input: Input = None,
-    label_column: LabelColumn = "label",
-    classes: Classes = None,
-    list_column: ListColumn = None,
-    strict: Strict = False,
-    normalize: Normalize = False,
-    json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
-    force: Force = False,
-) -> None:
-    """Show the effect of changing labels, beside mask and retrained models.
-
-    With --remove or --keep, a filter is fitted on half of the rows. Filters are judged on rows that
-    they were not fitted on.
-    """
-    # Slow to import, and needed by no other command.
-    from unlabel._tables.evaluate import evaluate_tables
-    from unlabel.cli.summary_table import show
-    from unlabel.evaluation.summary import write_summary
-
-    if json is not None:
-        refuse_existing(json, overwrite=force)
-    with progress_bar("Evaluating") as progress:
-        summary = evaluate_tables(
-            base,
-            remove=remove,
-            keep=keep,
-            from_column=from_column,
-            to_column=to_column,
-            fitted=None if filter is None else OutputFilter.load(filter),
-            retrained=retrained or [],
-            input=input,
-            label_column=label_column,
-            classes=class_names(classes),
-            reading=Reading(list_column=list_column, normalize=normalize),
-            strict=strict,
-            progress=progress,
-        )
-    if json is not None:
-        write_summary(summary, json, overwrite=force)
-    console.print(show(summary))
+app.command()(evaluate)
 
 
 @app.command()

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from unlabel._tables.allowing import Allowing, allowing
-from unlabel._tables.predictions import Reading
+from unlabel._tables.files.streams import STANDARD, shown
+from unlabel._tables.predictions import OtherLabels, kind_of, reading_of
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
-from unlabel._tables.streams import STANDARD, shown
 from unlabel._typing import Scores
 from unlabel.allow import AllowLists, Missing, Unmatched
 from unlabel.cli.changes import count_changes
@@ -19,10 +19,12 @@ from unlabel.cli.options import (
     FilterFile,
     Force,
     FormatOption,
-    Input,
+    Key,
     ListColumn,
+    Long,
     Normalize,
     Separator,
+    TableInput,
 )
 from unlabel.cli.output import ends_on_closed_pipe, print_line, progress_bar
 from unlabel.errors import UnlabelError
@@ -93,10 +95,39 @@ def apply(
             "--not-allowed", help="Add the mass of labels that are not allowed as `not_allowed`."
         ),
     ] = False,
-    input: Input = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Rows may name only some labels, as top-k answers do. Needs a mask."
+        ),
+    ] = False,
+    interval: Annotated[
+        bool,
+        typer.Option(
+            "--interval",
+            help="Add the largest value that each label of a partial row can have, with the "
+            "suffix _upper.",
+        ),
+    ] = False,
+    top_k: Annotated[
+        bool,
+        typer.Option(
+            "--top-k",
+            help="Partial rows name the labels with the largest scores: more is certain then.",
+        ),
+    ] = False,
+    other_labels: Annotated[
+        OtherLabels,
+        typer.Option(
+            help="Whether labels in partial rows that the model does not have count as retired."
+        ),
+    ] = "error",
+    input: TableInput = None,
     format: FormatOption = None,
     separator: Separator = None,
     list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
     normalize: Normalize = False,
     engine: Annotated[
         Literal["local", "spark"],
@@ -114,13 +145,21 @@ def apply(
         if predictions != STANDARD:
             raise UnlabelError("Name the table to write with --out, or - for standard output.")
         out = STANDARD
-    fitted = OutputFilter.load(filter).taking(input)
+    fitted = OutputFilter.load(filter).taking(kind_of(input))
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,
         only_changed=only_changed,
-        reading=Reading(
-            format=format, separator=separator, list_column=list_column, normalize=normalize
+        reading=reading_of(
+            input,
+            format=format,
+            separator=separator,
+            list_column=list_column,
+            key=key,
+            long=long,
+            normalize=normalize,
+            partial=partial,
+            other_labels=other_labels,
         ),
         overwrite=force,
         allow=allowing(
@@ -135,6 +174,8 @@ def apply(
         unknown_above=unknown_above,
         unknown=unknown,
         update_column=update_column,
+        interval=interval,
+        top_k=top_k,
     )
     changes = count_changes(fitted) + _count_unused(options.allow)
     if engine == "spark":

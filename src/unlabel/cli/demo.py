@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from unlabel._files.atomic import cannot_write, whole_file
-from unlabel._tables.writing import write_table
+from unlabel._tables.files.writing import write_table
 from unlabel._typing import Floats
 from unlabel.cli.summary_table import show
 from unlabel.evaluation.samples import load_cifar10

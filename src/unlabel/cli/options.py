@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unlabel._files import class_file
-from unlabel._tables.predictions import Format
+from unlabel._tables import predictions
 from unlabel._typing import InputKind
 
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
@@ -18,9 +18,30 @@ Input = Annotated[
         help="What the confidences are. Default: what the filter was fitted on, or probabilities."
     ),
 ]
+TableInput = Annotated[
+    predictions.TableInput | None,
+    typer.Option(
+        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
+    ),
+]
+LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
 ListColumn = Annotated[
     str | None,
-    typer.Option(help="The list column with the confidences, if there are several."),
+    typer.Option(help="The list, struct or map column with the confidences, if not the only one."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME.NAME...",
+        help="The place of the scores in JSON lines, such as choices.0.scores.",
+    ),
+]
+Long = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID,LABEL,SCORE",
+        help="The columns of a long table, in which each row has one label of one id.",
+    ),
 ]
 Classes = Annotated[
     str | None,
@@ -31,7 +52,8 @@ Classes = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Format | None, typer.Option(help="The table's format. Default: what the file's ending says.")
+    predictions.Format | None,
+    typer.Option(help="The table's format. Default: what the file's ending says."),
 ]
 Separator = Annotated[
     str | None,
@@ -42,6 +64,26 @@ FromColumn = Annotated[
 ]
 ToColumn = Annotated[
     str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
+]
+Remove = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="LABEL|LABEL=NEW|@FILE",
+        help="A label to retire, or to turn into another one; repeat it for more, in order. "
+        "@FILE is a plan.",
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="A label to retain; repeat it for more. All others are retired."),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse rows without a true label, or of labels that the model does not have, in "
+        "place of setting them aside.",
+    ),
 ]
 Normalize = Annotated[
     bool, typer.Option("--normalize", help="Divide each row of confidences by its sum first.")

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from unlabel._labels import listing
 from unlabel._printing import printable
+from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.report.changes import ChangedLabels, describe
 from unlabel.report.comparison import METRICS, best_outputs, competing_values, value_at
@@ -20,6 +21,7 @@ from unlabel.report.sentences import unknown_at_half
 # The metrics that are shown, by their paths in a summary, with their headings.
 COLUMNS = {
     ("accuracy", "retained"): "accu-\nracy",
+    ("share_right", "retained"): "rows\nright",
     ("log_loss",): "log-\nloss",
     ("calibration_error",): "calib\nerror",
     ("coverage", "retained"): "cover-\nage",
@@ -27,7 +29,7 @@ COLUMNS = {
     ("to_retrained", "kl", "removed"): "KL,\ngone",
     ("attack_auc",): "attack\nAUC",
 }
-MOST_LABELS = 10
+MOST_LABELS, MOST_PAIRS = 10, 5
 
 
 def show(summary: Summary) -> RenderableType:
@@ -46,8 +48,9 @@ def show(summary: Summary) -> RenderableType:
             for path in shown
         ]
         table.add_row(Text(output), *cells)
-    notes = map(printable, summary["notes"])
-    return Group(Text(_lead(summary)), table, *map(Text, [*_how_to_read(summary), *notes]))
+    below = [*_how_to_read(summary), *map(printable, summary["notes"])]
+    tables = [table] if shown else []
+    return Group(Text(_lead(summary)), Text(_impact(summary)), *tables, *map(Text, below))
 
 
 def _lead(summary: Summary) -> str:
@@ -66,8 +69,49 @@ def _lead(summary: Summary) -> str:
     split = f"; {left_out:,} of split labels are left out" if left_out else ""
     fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
     judged = f"Judged on {kinds} labels ({fitted}){split}."
+    if summary["truth"] is None:
+        judged = f"{rows['judged']:,} rows without true labels."
     title = printable(summary["plan"]["title"])
     return "\n".join(filter(None, [title, f"{said} {judged}".lstrip()]))
+
+
+def _impact(summary: Summary) -> str:
+    """Count the answers that change, and name the most common changes."""
+    impact = summary["impact"]
+    counts = next(e["impact"] for e in summary["figures"] if e["output"] == summary["shown"])
+
+    def of(kind: str, over: str = "rows_of_retained_labels") -> str:
+        return f"{counts[kind]:,} ({percent(counts[kind] / counts[over])})"
+
+    said = [f"{of('changed', 'rows')} of {counts['rows']:,} answers change"]
+    if counts["unknown"] is not None:
+        said.append(f", {of('unknown', 'rows')} to unknown")
+    if counts["corrected"] is not None:
+        said.append(
+            f"; of {counts['rows_of_retained_labels']:,} rows of retained labels, "
+            f"{of('corrected')} are corrected and {of('regressed')} regressed"
+        )
+    lines = [f"{''.join(said)}."]
+    if impact["pairs"]:
+        most = [
+            f"{_label(pair['from'])} to {_label(pair['to'])} {pair['rows']:,}"
+            for pair in impact["pairs"][:MOST_PAIRS]
+        ]
+        lines.append(f"Most often: {'; '.join(most)}.")
+    if summary["truth"]:
+        log_loss, error = (
+            f"{_short(impact['before'][key])} to {_short(impact['after'][key])}"
+            for key in ("log_loss", "calibration_error")
+        )
+        lines.append(
+            f"Log-loss goes from {log_loss}, calibration error from {error} (before: confidences "
+            "added up by destination)."
+        )
+    return "\n".join(lines)
+
+
+def _label(label: Label | None) -> str:
+    return "unknown" if label is None else listing([label])
 
 
 def _in_words(changed: ChangedLabels) -> str:
@@ -79,14 +123,17 @@ def _in_words(changed: ChangedLabels) -> str:
 
 
 def _how_to_read(summary: Summary) -> Iterator[str]:
+    if summary["truth"] is None:
+        return
     yield (
-        "Accuracy (A_R), log-loss, calibration error and coverage are of rows of retained labels; "
-        "lower is better in all but accuracy."
+        "All but KL and AUC are of rows of retained labels. Accuracy (A_R) is a mean over labels, "
+        "beside the share of rows that are right; lower is better in all others."
     )
     if competing_values(METRICS["to_retrained", "kl", "retained"], summary["figures"]):
         yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
-    if summary["seed_floor"]:
-        yield "'retrained again' differs in its seed alone: its KL is the floor."
+    if summary["floor"]:
+        which = "differs in its seed alone" if summary["same_recipe"] else "is a second model"
+        yield f"'retrained again' {which}: its KL is the floor."
     at = unknown_at_half(summary)
     if at and at["caught"] is not None:
         yield (

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from unlabel import metrics
-from unlabel._typing import Columns, Float64s, Floats, Label
+from unlabel._method.split import row_blocks
+from unlabel._typing import Booleans, Columns, Float64s, Floats
 from unlabel.errors import UnlabelError
-from unlabel.evaluation.summary_layout import UNKNOWN_ABOVE
+from unlabel.evaluation.impact import Answers, Values
 from unlabel.evaluation.trial import RETRAINED, Trial
+from unlabel.evaluation.truth import NO_LABEL, destinations, true_labels_of
 from unlabel.metrics._rows import (
     by_row,
     drawn_rows,
-    group_means,
     kl_of,
     mean_of_known,
     normalised,
 )
 from unlabel.plan import RETIRED
 from unlabel.validation import true_columns
-
-Values = dict[str, Any]
-
-MOST_DESTINATIONS = 8
-MOST_CHANGED = 10
 
 
 class _Truth(NamedTuple):
@@ -45,35 +41,88 @@ class _Truth(NamedTuple):
 class Judge:
     """The judged rows of a trial, by kind.
 
-    Rows of split labels are of neither kind: their new label is not known.
+    Rows of split labels are of neither kind: their new label is not known. Without true labels, no
+    row is of any kind.
     """
 
     def __init__(self, trial: Trial) -> None:
         self.trial, self.outcome = trial, trial.fitted.outcome
         self.base = trial.base.output()
-        n_before, n_after = len(trial.classes), len(self.outcome.classes)
-        truth = true_columns(trial.labels, trial.classes, len(self.base))
-        self.to = self.outcome.columns[truth]  # the result's column of each true label
+        n_after, n_removed = len(self.outcome.classes), len(self.outcome.removed)
+        self.known = true_labels_of(trial.classes, self.outcome, trial.truth)
+        self.to_of_label = destinations(self.known.numbers, self.outcome)
+        self.has_truth = trial.labels is not None
+        truth = np.full(len(self.base), -1)
+        numbers = truth
+        if self.has_truth:
+            truth = true_columns(trial.labels, self.known.labels, len(self.base))
+            numbers = self.known.numbers[truth]
+        self.truth = truth
+        self.to = np.where(truth < 0, NO_LABEL, self.to_of_label[truth])  # the result's column
         self.kinds = {"retained": self.to >= 0, "removed": self.to == RETIRED}
-        if not self.kinds["retained"].any():
+        if self.has_truth and not self.kinds["retained"].any():
             raise UnlabelError("There are no rows of retained labels: give some to judge by.")
-        removed = self.outcome.removed
-        has_column = np.flatnonzero(self.outcome.columns >= 0).tolist()
-        self.before = _Truth(truth, n_before, {"retained": has_column, "removed": removed.tolist()})
         # Labels that the result does not have are numbered after those that it has.
-        self.after = _Truth(
-            np.where(self.to >= 0, self.to, n_after + truth),
-            n_after,
-            {"retained": [*range(n_after)], "removed": (n_after + removed).tolist()},
-        )
+        removed = [*range(n_after, n_after + n_removed)]
+        over = {"retained": [*range(n_after)], "removed": removed}
+        self.after = _Truth(numbers, n_after, over)
+        self.added = _Truth(numbers, n_after + n_removed, over)
         # The very rows that `attack_auc` would draw, and which are then all that it is given.
         self.attacked = drawn_rows(map(np.flatnonzero, self.kinds.values()), metrics.ATTACK_ROWS)
         self.top = self.base.argmax(axis=1)
+        above = trial.unknown_above
+        self.is_unknown = None if above is None else self.removed_mass > above
         goal = trial.candidates.get(RETRAINED)
         self.goal = None if goal is None else goal.output()
 
+    @cached_property
+    def removed_mass(self) -> Float64s:
+        """The removed mass of each row, which all filters of a plan have in common."""
+        return self.trial.candidates[self.trial.shown].removed_mass()
+
+    def base_metrics(self) -> tuple[Values, Values]:
+        """Compute the metrics of the base model, and of its confidences added up by destination.
+
+        The second are what to compare an output with, like with like: confidences are added up by
+        destination as in the output, but those of retired labels stay where they are, beside the
+        new ones. Only these are known if true labels are new; the base model has them, too, then.
+        """
+        if not self.has_truth:
+            return (self.shared_metrics(self.base, self.after),) * 2
+        added = self._added_up_beside_retired()
+        if self.trial.truth == "new":
+            return (self.shared_metrics(added, self.added),) * 2
+        judged, retained = self.added.of(added), self.added.over["retained"]
+        before = {
+            "log_loss": metrics.log_loss(*judged, retained),
+            "calibration_error": metrics.expected_calibration_error(*judged, retained),
+        }
+        del added, judged  # as large as the table
+        of_label = self.outcome.columns
+        over = {
+            "retained": np.flatnonzero(of_label >= 0).tolist(),
+            "removed": self.outcome.removed.tolist(),
+        }
+        own = _Truth(self.truth, len(of_label), over)
+        return self.shared_metrics(self.base, own), before
+
+    def _added_up_beside_retired(self) -> Floats:
+        """Add the base model's confidences up by destination, with those of retired labels last."""
+        n_columns = len(self.outcome.classes) + len(self.outcome.removed)
+        dtype = np.promote_types(self.base.dtype, np.float32)
+        result = np.empty((len(self.base), n_columns), dtype=dtype)
+        blocks = row_blocks(self.base), row_blocks(result, self.base.shape[1])
+        for block, out in zip(*blocks, strict=True):
+            rows = normalised(block)
+            out[:] = np.hstack([self.added_up(rows), rows[:, self.outcome.removed]])
+        return result
+
     def shared_metrics(self, output: Floats, truth: _Truth) -> Values:
         """Compute the metrics that the base model has too."""
+        if not self.has_truth:
+            none = dict.fromkeys(self.kinds)
+            values = dict.fromkeys(("ties", "log_loss", "calibration_error"))
+            return {"accuracy": none, "share_right": none, "coverage": none, **values, "bins": []}
         judged = truth.of(output)
         every = range(truth.n_outputs + len(self.trial.classes))
         accuracy = metrics.label_accuracy(*judged, every)
@@ -81,6 +130,7 @@ class Judge:
         bins = metrics.reliability_bins(*judged, truth.over["retained"])
         return {
             "accuracy": {kind: mean_of_known(accuracy[over]) for kind, over in truth.over.items()},
+            "share_right": self.by_kind(output.argmax(axis=1) == truth.rows),
             "coverage": {kind: of_kind.value for kind, of_kind in ranks.items()},
             "ties": ranks["retained"].tie_share,
             "log_loss": metrics.log_loss(*judged, truth.over["retained"]),
@@ -92,13 +142,30 @@ class Judge:
             ],
         }
 
-    def metrics_after(self, output: Floats, floor: Values | None, *, is_goal: bool) -> Values:
+    def answers(self, output: Floats, *, is_filter: bool) -> Answers:
+        """Compare the answers of an output with the base model's; only filters know unknown."""
+        return Answers(
+            self.trial.fitted,
+            self.top,
+            output.argmax(axis=1),
+            self.is_unknown if is_filter else None,
+            self.to if self.has_truth else None,
+        )
+
+    def metrics_after(
+        self, output: Floats, answers: Answers, floor: Values | None, *, is_goal: bool
+    ) -> Values:
         """Compare an output over the result's labels with the base and the retrained model."""
+        changes = {"impact": answers.counts()}
+        if not self.has_truth:
+            none = dict.fromkeys(self.kinds)
+            values = dict.fromkeys(("attack_auc", "to_retrained", "over_floor"))
+            return changes | {"kl_to_base": none, "changed": none, **values}
         to_base = partial(kl_of, epsilon=metrics.EPSILON, reduce=self.added_up)
         to_retrained = None if self.goal is None or is_goal else self.divergences(output)
-        return {
+        return changes | {
             "kl_to_base": self.by_kind(by_row(to_base, output, self.base)),
-            "changed": self.by_kind(self.changed(output)),
+            "changed": self.by_kind(self.top_changed(answers)),
             "attack_auc": self.attack(output),
             "to_retrained": to_retrained,
             "over_floor": to_retrained and floor and _ratios(to_retrained, floor),
@@ -113,9 +180,9 @@ class Judge:
         parts = rows.take(retained[merge.sources], axis=1) * merge.weights
         return np.asarray(np.add.reduceat(parts, merge.starts, axis=1))
 
-    def changed(self, output: Floats) -> npt.NDArray[np.bool_]:
+    def top_changed(self, answers: Answers) -> Booleans:
         """Tell which rows have another top label than the base model's destination."""
-        return self.trial.fitted.has_changed(self.top, output.argmax(axis=1))
+        return self.trial.fitted.has_changed(self.top, answers.top)
 
     def divergences(self, output: Floats) -> Values:
         """Compute the divergences of an output from the retrained model."""
@@ -139,84 +206,19 @@ class Judge:
         except UnlabelError:
             return None
 
-    def details(self, output: Floats) -> Values:
-        """Describe what one filter does to labels and to single rows."""
-        classes, changed = self.trial.classes, self.changed(output)
-        kinds = {kind: changed & rows for kind, rows in self.kinds.items()}
-        truth, removed = self.before.rows, self.before.over["removed"]
-        n_rows = np.bincount(truth, minlength=len(classes))
-        before = metrics.label_accuracy(*self.before.of(self.base))
-        group = np.where(self.kinds["retained"], truth, -1)
-        after = group_means(output.argmax(axis=1) == self.to, group, len(classes))
-        mixtures = metrics.destination_matrix(*self.after.of(output), self.after.over["removed"])
-        mass = self.trial.candidates[self.trial.shown].removed_mass()
+    def impact(self, answers: Answers) -> Values:
+        """Describe the answers that one filter changes, by label.
+
+        Labels are the true ones or, where there are none, the old answers.
+        """
+        pairs, others = answers.pairs()
+        labels = self.known.labels if self.has_truth else self.trial.classes
         return {
-            "moved_mass": self.by_kind(mass),
-            "unknown": self._unknown(mass) if removed else [],
-            "changed_rows": {kind: rows.sum() for kind, rows in kinds.items()},
-            "by_label": [
-                {
-                    "label": label,
-                    "to": self._destination(column),
-                    "rows": n_rows[column],
-                    "before": before[column],
-                    "after": after[column],
-                }
-                for column, label in enumerate(classes)
-            ],
-            "destinations": [
-                {"label": classes[column], "rows": n_rows[column], "to": self._largest(mixture)}
-                for column, mixture in zip(removed, mixtures, strict=True)
-            ],
-            "most_changed": {k: self._most_changed(output, rows) for k, rows in kinds.items()},
+            "unknown_above": self.trial.unknown_above,
+            "pairs": pairs,
+            "other_pairs": others,
+            "by_label": answers.by_label(labels, self.truth if self.has_truth else self.top),
         }
-
-    def _unknown(self, mass: Float64s) -> list[Values]:
-        """Compute the share of each kind of rows that are answered with unknown."""
-        shares = (
-            metrics.unknown_share(mass[self.kinds[kind]], UNKNOWN_ABOVE)
-            for kind in ("removed", "retained")
-        )
-        return [
-            {"above": above, "caught": caught, "lost": lost}
-            for above, caught, lost in zip(UNKNOWN_ABOVE, *shares, strict=True)
-        ]
-
-    def _destination(self, column: int) -> Label | None:
-        """Give the label that a label of the model becomes, None if it is retired or split."""
-        to = self.outcome.columns[column]
-        return self.outcome.classes[to] if to >= 0 else None
-
-    def _largest(self, mixture: Float64s) -> list[Values]:
-        return [
-            {"label": self.outcome.classes[column], "share": mixture[column]}
-            for column in np.argsort(-mixture, kind="stable")[:MOST_DESTINATIONS]
-            if mixture[column] > 0
-        ]
-
-    def _moved(self, base: Floats, output: Floats) -> Float64s:
-        """Measure how far rows moved, over the result's labels and, beside them, the retired."""
-        base, removed = normalised(base), self.outcome.removed
-        before = np.hstack([self.added_up(base), base[:, removed]])
-        after = np.hstack([output, np.zeros((len(output), len(removed)))])
-        return metrics.jensen_shannon(after, before)
-
-    def _most_changed(self, output: Floats, among: npt.NDArray[np.bool_]) -> list[Values]:
-        rows = np.flatnonzero(among)
-        distance = by_row(self._moved, self.base[rows], output[rows])
-        largest = rows[np.argsort(-distance, kind="stable")[:MOST_CHANGED]]
-        return [
-            {
-                "row": self.trial.row_numbers[row],
-                "label": self.trial.classes[self.before.rows[row]],
-                "to": self._destination(self.before.rows[row]),
-                "before": self.trial.classes[self.base[row].argmax()],
-                "before_confidence": self.base[row].max(),
-                "after": self.outcome.classes[output[row].argmax()],
-                "after_confidence": output[row].max(),
-            }
-            for row in largest
-        ]
 
 
 def _ratios(divergences: Values, floor: Values) -> Values:

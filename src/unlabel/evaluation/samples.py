@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 import numpy as np
@@ -21,7 +21,7 @@ FORGET_SETS = {"F1": (0,), "F2": (0, 4), "F3": (0, 4, 7, 9), "F4": (0, 2, 3, 4, 
 
 @dataclass(frozen=True)
 class Removal:
-    """Labels to retire, and the logits of two models retrained without them."""
+    """Labels to retire, and the logits of two models retrained without them, by one recipe."""
 
     removed: tuple[str, ...]
     retrained: tuple[Logits, Logits]
@@ -39,7 +39,7 @@ class RealOutputs:
     def trial(self, name: str) -> Trial:
         """Try retiring one set of labels, judged on rows that nothing is fitted on."""
         removal = self.removals[name]
-        return try_labels(
+        trial = try_labels(
             self.base,
             self.labels,
             classes=self.classes,
@@ -47,6 +47,7 @@ class RealOutputs:
             retrained=removal.retrained,
             input="logits",
         )
+        return replace(trial, same_recipe=True)
 
 
 def load_cifar10() -> RealOutputs:

@@ -19,9 +19,12 @@ from unlabel._files.filter_file import no_constant
 from unlabel._labels import label_key
 from unlabel._typing import Progress
 from unlabel.errors import UnlabelError
+from unlabel.evaluation.details import Details
 from unlabel.evaluation.judge import Judge
-from unlabel.evaluation.summary_layout import SUMMARY, check_summary
+from unlabel.evaluation.summary_check import check_summary
+from unlabel.evaluation.summary_layout import BEFORE_AND_AFTER, SUMMARY
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, Trial
+from unlabel.evaluation.truth import NO_LABEL
 from unlabel.filter import OutputFilter
 from unlabel.plan import SPLIT
 
@@ -34,29 +37,37 @@ MAX_BYTES = 64 << 20
 def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
     """Compute every metric of a trial."""
     judge, fitted = Judge(trial), trial.fitted
+    own, before = judge.base_metrics()
     again = trial.candidates.get(AGAIN)
     floor = None if again is None else judge.divergences(again.output())
-    figures: list[Summary] = [
-        {"output": BASE, "temperature": None} | judge.shared_metrics(judge.base, judge.before)
-    ]
+    figures: list[Summary] = [{"output": BASE, "temperature": None} | own]
     details: Summary = {}
     for number, (name, candidate) in enumerate(trial.candidates.items(), start=1):
         output = candidate.output()
+        answers = judge.answers(output, is_filter=not name.startswith(RETRAINED))
         figures.append(
             {"output": name, "temperature": candidate.filter.temperature}
             | judge.shared_metrics(output, judge.after)
-            | judge.metrics_after(output, floor, is_goal=name == RETRAINED)
+            | judge.metrics_after(output, answers, floor, is_goal=name == RETRAINED)
         )
         if name == trial.shown:
-            details = judge.details(output)
+            details = Details(judge, output, answers).as_dict()
+            details["impact"] = judge.impact(answers) | {
+                "before": {metric: before[metric] for metric in BEFORE_AND_AFTER},
+                "after": {metric: figures[-1][metric] for metric in BEFORE_AND_AFTER},
+            }
         progress(number / len(trial.candidates))
     summary: Summary = plain(
         {
             "summary": SUMMARY,
             "unlabel": version("unlabel"),
+            "made_from": trial.sources.as_dict(),
+            "truth": trial.truth if judge.has_truth else None,
+            "same_recipe": trial.same_recipe,
             "shown": trial.shown,
             "plan": {name: getattr(fitted.plan, name) for name in ("title", "note", "digest")},
             "labels": {
+                "model": fitted.classes_in,
                 "removed": fitted.removed,
                 "retained": fitted.classes,
                 "changes": _changes(fitted),
@@ -66,11 +77,12 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
                 "of_retained_labels": judge.kinds["retained"].sum(),
                 "of_removed_labels": judge.kinds["removed"].sum(),
                 "of_split_labels": (judge.to == SPLIT).sum(),
+                "without_true_label": (judge.to == NO_LABEL).sum(),
                 "fitted_on": trial.rows_fitted_on,
             },
             "epsilon": metrics.EPSILON,
             "figures": figures,
-            "seed_floor": floor,
+            "floor": floor,
             "reliability": {figure["output"]: figure.pop("bins") for figure in figures},
             "notes": trial.notes,
         }

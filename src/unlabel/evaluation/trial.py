@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import as_classes, columns_of, label_key
-from unlabel._typing import Columns, Float64s, Floats, InputKind, Label, Method
+from unlabel._typing import TRUTHS, Columns, Float64s, Floats, InputKind, Label, Method, Truth
 from unlabel.errors import UnlabelError
+from unlabel.evaluation.sources import NO_FILES, Sources
+from unlabel.evaluation.truth import destinations, true_labels_of
 from unlabel.filter import OutputFilter
-from unlabel.fitting import calibrated, fit_filter
-from unlabel.plan import RETIRED
-from unlabel.validation import as_confidences, refuse_probabilities, true_columns
+from unlabel.fitting import calibrated_to, fit_filter
+from unlabel.plan import RETIRED, plan_for
+from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns
 
 NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
 BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again", ", calibrated"
@@ -46,10 +48,14 @@ class Trial:
     base: Candidate
     candidates: dict[str, Candidate]
     shown: str
-    labels: npt.NDArray[Any]
+    labels: npt.NDArray[Any] | None  # the true labels; without any, only answers are compared
     row_numbers: Columns
     rows_fitted_on: int
     notes: tuple[str, ...] = ()
+    truth: Truth = "old"  # whether the true labels are the model's or the result's
+    unknown_above: float | None = None  # the removed mass above which filters answer with unknown
+    same_recipe: bool = False  # whether retrained models are known to differ in their seeds alone
+    sources: Sources = NO_FILES
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -70,6 +76,7 @@ def try_labels(
     remove: Iterable[Any],
     retrained: Sequence[Any] = (),
     input: InputKind = "probabilities",
+    truth: Truth = "old",
     seed: int = 0,
 ) -> Trial:
     """Try a change of labels with filters that are fitted on half of the rows.
@@ -89,49 +96,70 @@ def try_labels(
         in the order of ``LabelPlan(remove).outcome(classes).classes``.
     input : {"probabilities", "logits"}
         The kind of confidences, the same in all arrays.
+    truth : {"old", "new"}
+        Whether `labels` are the model's or already the result's. Rows of labels that are retired or
+        split have no new label, and keep the old one.
     seed : int
         Draws the half of each label's rows to fit on. The other half is judged.
     """
     names = as_classes(classes)
     rows = as_confidences(base, input, names)
-    columns = true_columns(labels, names, len(rows))
-    truth = _as_array(labels)
+    choice(truth, TRUTHS, "truth")
+    outcome = plan_for(names, remove, None).outcome(names)
+    known = true_labels_of(names, outcome, truth)
+    columns = true_columns(labels, known.labels, len(rows))
+    own_labels, to = _as_array(labels), destinations(known.numbers[columns], outcome)
     fitting, judged = _halves(columns, seed)
-    osr = fit_filter(rows[fitting], truth[fitting], classes=names, remove=remove, input=input)
-    known = columns.copy()
-    known[judged] = -1  # not to be fitted on
-    new = np.where(known < 0, RETIRED, osr.outcome.columns[known])
+    retired = fitting[to[fitting] == RETIRED]
+    osr = fit_filter(
+        rows[retired if len(outcome.removed) else fitting],
+        own_labels[retired] if len(outcome.removed) else None,
+        classes=names,
+        remove=remove,
+        input=input,
+    )
+    to[judged] = RETIRED  # not to be fitted on
     candidates: dict[str, Candidate] = {}
     uncalibrated: dict[str, list[str]] = {}
 
-    def add(name: str, model: Floats, as_is: OutputFilter, fit_to: Columns) -> None:
+    def add(name: str, model: Floats, as_is: OutputFilter) -> None:
         """Add a filtered model as it is and, if the half to fit on allows it, calibrated."""
         candidates[name] = Candidate(model, as_is, judged)
         try:
-            fitted = calibrated(as_is, model, fit_to)
+            fitted = calibrated_to(as_is, model, to)
             candidates[name + CALIBRATED] = Candidate(model, fitted, judged)
         except UnlabelError as error:
             uncalibrated.setdefault(str(error), []).append(name)
 
     for as_is in (osr, osr.as_mask()):
-        add(NAMES[as_is.method], rows, as_is, known)
+        add(NAMES[as_is.method], rows, as_is)
     for name, model in _retrained(retrained, osr.classes, input, len(rows)):
-        add(name, model, unchanged(osr.classes, input), new)
+        add(name, model, unchanged(osr.classes, input))
     return Trial(
         base=Candidate(rows, unchanged(names, input), judged),
         candidates=candidates,
         shown=NAMES["osr"],
-        labels=truth[judged],
+        labels=own_labels[judged],
         row_numbers=judged,
         rows_fitted_on=len(fitting),
         notes=tuple(f"{', '.join(outputs)}: {why}" for why, outputs in uncalibrated.items()),
+        truth=truth,
     )
 
 
 def try_filter(
-    fitted: OutputFilter, base: Any, labels: Any, *, retrained: Sequence[Any] = ()
+    fitted: OutputFilter,
+    base: Any,
+    labels: Any = None,
+    *,
+    retrained: Sequence[Any] = (),
+    truth: Truth = "old",
 ) -> Trial:
-    """Try a filter on rows that it was not fitted on; `try_labels` describes the arguments."""
+    """Try a filter on rows that it was not fitted on; `try_labels` describes the arguments.
+
+    Without true labels, only the answers before and after are compared.
+    """
+    choice(truth, TRUTHS, "truth")
     if fitted.method == "literal":
         raise UnlabelError(
             "A filter with method='literal' does not give probabilities and cannot be judged: fit "
@@ -139,6 +167,10 @@ def try_filter(
         )
     classes, input = fitted.classes_in, fitted.input
     rows = _confidences(base, input, classes)
+    if labels is None and retrained:
+        raise UnlabelError(
+            "Retrained models are judged by true labels, and there are none: give them."
+        )
     shown = NAMES[fitted.method]
     candidates = {shown: Candidate(rows, replace(fitted, temperature=1.0))}
     if fitted.temperature != 1:
@@ -151,9 +183,10 @@ def try_filter(
         base=Candidate(rows, unchanged(classes, input)),
         candidates=candidates,
         shown=shown,
-        labels=_as_array(labels),
+        labels=None if labels is None else _as_array(labels),
         row_numbers=np.arange(len(rows)),
         rows_fitted_on=0,
+        truth=truth,
     )
 
 

@@ -44,10 +44,10 @@ class Row(NamedTuple):
 
 def group(summary: Summary) -> list[ChangedLabels]:
     """Group the changes: retired labels first, then by destination, the largest group first."""
-    sources = Counter(label_key(entry["to"]) for entry in summary["by_label"])
+    leaving = {label_key(change["from"]) for change in summary["labels"]["changes"]}
+    sources = Counter({*map(label_key, summary["labels"]["model"])} - leaving)
     for change in summary["labels"]["changes"]:
-        if len(change["to"]) > 1:
-            sources.update(label_key(part["label"]) for part in change["to"])
+        sources.update(label_key(part["label"]) for part in change["to"])
     retired = ChangedLabels("retired", summary["labels"]["removed"], [])
     groups: dict[str, ChangedLabels] = {}
     for change in summary["labels"]["changes"]:

@@ -59,9 +59,17 @@ TOPICS: dict[str, list[Metric]] = {
     "Predictions": [
         Metric(
             "Accuracy on retained labels (A_R)",
-            "Share of inputs predicted as their own label, mean over labels. Higher is better.",
+            "Share of inputs predicted as their own label: a mean over labels, each of which "
+            "counts the same. Higher is better.",
             ("accuracy", "retained"),
             high,
+        ),
+        Metric(
+            "Rows of retained labels that are right",
+            "The plain share of rows, in which labels with many rows count more. Higher is better.",
+            ("share_right", "retained"),
+            high,
+            write=percent,
         ),
         Metric(
             "Accuracy on retired labels (A_F)",
@@ -117,8 +125,8 @@ TOPICS: dict[str, list[Metric]] = {
         *_by_kind(
             "KL",
             ("to_retrained", "kl"),
-            "KL(output ‖ retrained), in nats. Lower is closer. Below it, the ratio to the seed "
-            "floor: 1\N{MULTIPLICATION SIGN} is as close as retraining with another seed.",
+            "KL(output ‖ retrained), in nats. Lower is closer. Below it, the ratio to the floor: "
+            "1\N{MULTIPLICATION SIGN} is as close as a second retrained model.",
             "A retrained model never saw these labels and can only guess.",
             badness=low,
         ),

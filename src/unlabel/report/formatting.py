@@ -79,11 +79,14 @@ def name(label: Label) -> str:
     >>> name("a label with a long name, of which the beginning is " + 40 * "-" + " the same 7")
     'a label with a long name, of which the b…---------------------------- the same 7'
     """
-    text = clean(str(label))
-    if len(text) > MOST_CHARACTERS:  # names that begin alike differ at their ends
-        half = MOST_CHARACTERS // 2
-        text = text[:half] + "\N{HORIZONTAL ELLIPSIS}" + text[1 - half :]
+    text = shortened(clean(str(label)), MOST_CHARACTERS)
     return text if text.strip() else "(empty)"
+
+
+def shortened(text: str, most: int) -> str:
+    """Leave out the middle of a long text: names that begin alike differ at their ends."""
+    half = most // 2
+    return text if len(text) <= most else text[:half] + "\N{HORIZONTAL ELLIPSIS}" + text[1 - half :]
 
 
 def clean(text: str) -> str:

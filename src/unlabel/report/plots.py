@@ -208,7 +208,7 @@ def distances(summary: Summary) -> list[Distance]:
             for name, value in known.items()
         ]
         floor_at = place(1.0, ticks) if relative else None
-        floor_value = value_at(summary["seed_floor"], part) if relative else None
+        floor_value = value_at(summary["floor"], part) if relative else None
         result.append(Distance(*part, ticks, floor_at, floor_value, spots))
     return result
 

@@ -27,6 +27,7 @@ class Apart(NamedTuple):
 # The metrics in which OSR and mask are compared, by their paths in the summary.
 COMPARED = {
     ("accuracy", "retained"): "the accuracy on retained labels",
+    ("share_right", "retained"): "the share of rows of retained labels that are right",
     ("coverage", "retained"): "the coverage",
     ("log_loss",): "the log-loss",
     ("calibration_error",): "the calibration error",
@@ -54,7 +55,7 @@ def gather(summary: Summary) -> dict[str, Any]:
         "retrained": outputs.get(RETRAINED),
         "again": outputs.get(AGAIN),
         "rival_calibrated": outputs.get(AGAIN + CALIBRATED) or outputs.get(RETRAINED + CALIBRATED),
-        "n_labels": len(summary["by_label"]),
+        "n_labels": len(summary["labels"]["model"]),
         "n_split": sum(len(change["to"]) > 1 for change in summary["labels"]["changes"]),
         "changes": describe(summary),
         "mostly_to": _mostly_to(summary),

@@ -17,7 +17,7 @@ with needs_extra("spark"):
     from pyspark.sql import DataFrame
 
 from unlabel._tables.allowing import allowing
-from unlabel._tables.column_output import ColumnOutput, target_columns
+from unlabel._tables.columns.output import ColumnOutput, target_columns
 from unlabel._tables.rewriting import ApplyOptions, Rewriting
 from unlabel._typing import InputKind, Label, Scores
 from unlabel.allow import AllowLists, Missing, Unmatched

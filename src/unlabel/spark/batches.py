@@ -17,8 +17,7 @@ from pyspark.sql.types import ArrayType, NumericType, StringType, StructType, Us
 
 from unlabel._labels import as_labels
 from unlabel._tables.allowing import Allowing
-from unlabel._tables.column_output import ColumnOutput
-from unlabel._tables.layout import (
+from unlabel._tables.columns.layout import (
     ColumnPart,
     ListColumn,
     TableColumns,
@@ -26,6 +25,7 @@ from unlabel._tables.layout import (
     find_columns,
     require_columns,
 )
+from unlabel._tables.columns.output import ColumnOutput
 from unlabel._typing import Floats, InputKind, Label
 from unlabel.allow import Allowed
 from unlabel.errors import RowError, UnlabelError

@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession, functions
 
 from unlabel._files.atomic import behind_links, folder_beside, refuse_existing, require_file
-from unlabel._tables.column_output import ColumnOutput, target_columns
-from unlabel._tables.csv_input import NOT_UTF_8
-from unlabel._tables.formats import by_ending, errors_naming, format_of
+from unlabel._tables.columns.output import ColumnOutput, target_columns
+from unlabel._tables.files.csv_input import NOT_UTF_8
+from unlabel._tables.files.formats import by_ending, errors_naming, format_of
 from unlabel._tables.rewriting import ApplyOptions, Rewriting
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, functions, types
 from unlabel._labels import as_classes, is_missing
 from unlabel._method.statistics import ROUNDING, away_from, label_statistics
 from unlabel._set_aside import SetAside
+from unlabel._tables.columns.layout import ListColumn, TableColumns, require_columns
 from unlabel._tables.labels import label_positions
-from unlabel._tables.layout import ListColumn, TableColumns, require_columns
 from unlabel._typing import INPUT_KINDS, METHODS, Float64s, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from unlabel._files.atomic import require_file
-from unlabel._tables.array_files import open_npy, open_npz
-from unlabel._tables.csv_input import CsvFile, as_separator
+from unlabel._tables.files.array_files import open_npy, open_npz
+from unlabel._tables.files.csv_input import CsvFile, as_separator
+from unlabel._tables.files.streams import STANDARD, shown
 from unlabel._tables.predictions import Format, Reading
-from unlabel._tables.streams import STANDARD, shown
 from unlabel._typing import Label
 from unlabel.errors import RowError, UnlabelError
 

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unlabel._tables.column_output import ColumnOutput, target_columns
-from unlabel._tables.formats import Table
-from unlabel._tables.layout import ColumnPart, TableColumns, no_label_column, require_columns
+from unlabel._tables.columns.layout import (
+    ColumnPart,
+    TableColumns,
+    no_label_column,
+    require_columns,
+)
+from unlabel._tables.columns.output import ColumnOutput, target_columns
+from unlabel._tables.files.formats import Table
+from unlabel._tables.files.writing import output_format, write_table
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._tables.writing import output_format, write_table
 from unlabel._typing import Label, Progress
 from unlabel.errors import UnlabelError
 
@@ -34,6 +39,11 @@ class ColumnPredictions:
     def classes(self) -> tuple[Label, ...]:
         """The labels of the confidences."""
         return self.columns.classes
+
+    @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
+        return self.columns.layout
 
     @property
     def guess(self) -> str:
@@ -61,7 +71,8 @@ class ColumnPredictions:
     def require_truth(self, name: str) -> None:
         """Refuse a table without a column of true labels of that name."""
         if not self.has(name):
-            raise no_label_column(self.table, name, self.columns)
+            head = ColumnPart(self.table.head(), self.columns)
+            raise no_label_column(self.table, name, head, self.classes)
         require_columns(self.table.schema.names, [name], str(self.path))
         if name in self.columns.names:
             raise UnlabelError(

@@ -8,18 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from unlabel._labels import known_columns
-from unlabel._tables.formats import SEPARATED
-from unlabel._tables.layout import (
+from unlabel._tables.cells import taken
+from unlabel._tables.columns.layout import (
     ColumnPart,
     ListColumn,
     TableColumns,
     WideColumns,
     require_columns,
 )
-from unlabel._tables.predictions import Format
+from unlabel._tables.files.formats import SEPARATED
+from unlabel._tables.predictions import UPPER, Format
 from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
@@ -36,19 +38,23 @@ class ColumnOutput:
     def of(self, batch: pa.RecordBatch, rewritten: Rewritten) -> pa.RecordBatch:
         """Put a result in the place of a batch's confidences, and further columns at the end."""
         own = set(self.source.names)
-        confidences = self.target.columns(rewritten.confidences)
-        waiting, columns = [*confidences], list[tuple[pa.Field, pa.Array]]()
+        confidences = self.target.columns(rewritten.confidences, rewritten.upper)
+        ends = ("",) if rewritten.upper is None else ("", UPPER)
+        waiting, columns = self.target.names, list[tuple[pa.Field, pa.Array]]()
         for field, column in zip(batch.schema, batch.columns, strict=True):
             if field.name not in own:
                 columns.append((field, rewritten.updated.get(field.name, column)))
                 continue
             names = waiting if self._places is None else self._places.get(field.name, ())
-            columns += [_named(name, confidences[name]) for name in names]
+            found = [name + end for name in names for end in ends if name + end in confidences]
+            columns += [_named(name, confidences[name]) for name in found]
             waiting = []
         columns += [_named(*item) for item in rewritten.added.items()]
+        if rewritten.kept is not None:
+            rows = np.flatnonzero(rewritten.kept)
+            columns = [(field, taken(column, rows)) for field, column in columns]
         schema = pa.schema([field for field, _ in columns], batch.schema.metadata)
-        after = pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
-        return after if rewritten.kept is None else after.filter(pa.array(rewritten.kept))
+        return pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
 
     @cached_property
     def _places(self) -> dict[str, list[str]] | None:
@@ -59,11 +65,8 @@ class ColumnOutput:
         """
         if not (isinstance(self.source, WideColumns) and isinstance(self.target, WideColumns)):
             return None
-        outcome, places = self.rewriting.fitted.outcome, dict[str, list[str]]()
-        merge, first = outcome.merge, outcome.retained
-        if merge is not None:
-            first = first[merge.sources[merge.starts]]
-        for column, name in zip(first.tolist(), self.target.names, strict=True):
+        places, first = dict[str, list[str]](), self.rewriting.first_sources.tolist()
+        for column, name in zip(first, self.target.names, strict=True):
             places.setdefault(self.source.names[column], []).append(name)
         return places
 
@@ -85,7 +88,7 @@ class ColumnOutput:
         rewritten = self.rewriting.of(part, part.confidences(), self.rewriting.allowed(part))
         after = self.of(empty, rewritten).schema
         times = Counter(after.names)
-        for name in (*ADDED, *self.target.names):
+        for name in (*ADDED, *self.target.names, *(n + UPPER for n in self.target.names)):
             if times[name] > 1:
                 raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
         return after if set(schema.names).issuperset(after.names) else _names_are_texts(after)

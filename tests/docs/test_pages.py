@@ -1,4 +1,4 @@
-"""The recipes run, from the first to the last, and give the results that they state."""
+"""The code of pages runs, from the first block to the last, and gives the results it states."""
 
 import io
 import re
@@ -6,29 +6,34 @@ import shlex
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import pytest
+
 import tables as docs_tables
 from commands import unlabel
 
-PAGE = Path(docs_tables.__file__).parent / "recipes.md"
+DOCS = Path(docs_tables.__file__).parent
+PAGES = ("recipes.md", "layouts.md")
 NOT_RUN = "# Not run here: "
 BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
 
-def blocks():
+def blocks(page):
     """Give the kind, the first line's number and the text of each block."""
-    page = PAGE.read_text(encoding="utf-8")
-    assert page.count("\n```") == 2 * len(BLOCK.findall(page))
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert text.count("\n```") == 2 * len(BLOCK.findall(text))
     return [
-        (match[1], page.count("\n", 0, match.start(2)), match[2]) for match in BLOCK.finditer(page)
+        (match[1], text.count("\n", 0, match.start(2)), match[2])
+        for match in BLOCK.finditer(text)
+        if not match[1].startswith("{")  # what Sphinx includes
     ]
 
 
-def run_python(code, line, namespace):
+def run_python(code, page, line, namespace):
     """Run a block, and compare what it prints with the comments behind it."""
     stated = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
     assert len(stated) == code.count("print(")
     with redirect_stdout(io.StringIO()) as printed:
-        exec(compile("\n" * line + code, PAGE.name, "exec"), namespace)
+        exec(compile("\n" * line + code, page, "exec"), namespace)
     assert printed.getvalue().splitlines() == stated
 
 
@@ -45,17 +50,19 @@ def run_commands(lines):
         assert code == 0, f"{line}: {errors}"
 
 
-def test_the_recipes_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    for kind, line, text in blocks():
+    for kind, line, text in blocks(page):
         assert kind in ("python", ""), f"line {line}: a block of {kind!r} is neither run nor marked"
         if not kind:
             run_commands(text)
         elif not text.startswith(NOT_RUN):
-            run_python(text, line, namespace)
+            run_python(text, page, line, namespace)
 
 
 def test_only_what_is_not_installed_is_not_run():
-    needs = [text.splitlines()[0] for _, _, text in blocks() if text.startswith(NOT_RUN)]
+    texts = [text for page in PAGES for _, _, text in blocks(page)]
+    needs = [text.splitlines()[0] for text in texts if text.startswith(NOT_RUN)]
     assert needs == [f"{NOT_RUN}it needs MAPIE 1."]

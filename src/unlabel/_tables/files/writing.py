@@ -19,10 +19,10 @@ import pyarrow.parquet
 
 from unlabel._files.atomic import whole_file
 from unlabel._labels import label_array
-from unlabel._tables.formats import SEPARATED, Table, format_of
+from unlabel._tables.files.formats import SEPARATED, Table, format_of
+from unlabel._tables.files.streams import STANDARD, shown, write_bytes
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import Format
-from unlabel._tables.streams import STANDARD, shown, write_bytes
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from unlabel._tables.ahead import made_ahead
-from unlabel._tables.csv_rows import NEWLINE, CsvRows
-from unlabel._tables.streams import STANDARD, read_bytes
+from unlabel._tables.files.csv_rows import NEWLINE, CsvRows
+from unlabel._tables.files.streams import STANDARD, read_bytes
 from unlabel.errors import RowError, UnlabelError
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

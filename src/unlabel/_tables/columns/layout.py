@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unlabel._labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
-from unlabel._tables.array_files import list_column
 from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number_advice
-from unlabel._tables.formats import Table
+from unlabel._tables.columns.nested import NestedColumn
+from unlabel._tables.files.array_files import list_column
+from unlabel._tables.files.formats import Table
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
+from unlabel._tables.predictions import Part, with_upper
 from unlabel._typing import Floats, Label
 from unlabel.errors import RowError, UnlabelError
 
@@ -33,6 +35,11 @@ class WideColumns:
         positions_by_text(self.classes)
 
     @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
+        return "one column per label"
+
+    @property
     def names(self) -> list[str]:
         """The names of the columns that hold confidences."""
         return [str(label) for label in self.classes]
@@ -42,10 +49,12 @@ class WideColumns:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         return np.column_stack([as_floats(columns[name], name) for name in self.names])
 
-    def columns(self, rows: Floats) -> dict[str, pa.Array]:
-        """Turn an array of confidences into columns."""
+    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
+        """Turn an array of confidences into columns, with empty cells for NaN."""
+        if upper is not None:
+            return with_upper(self.columns(rows), self.columns(upper))
         by_label = np.ascontiguousarray(rows.T)
-        return {name: pa.array(by_label[i]) for i, name in enumerate(self.names)}
+        return {name: pa.array(by_label[i], from_pandas=True) for i, name in enumerate(self.names)}
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,11 @@ class ListColumn:
     guess: str = ""
     doubtful: str = ""
     order: tuple[int, ...] | None = None  # the labels' places in the lists, unless in order
+
+    @property
+    def layout(self) -> str:
+        """Where the confidences are, in words."""
+        return f"lists in the column {self.name!r}"
 
     @property
     def names(self) -> list[str]:
@@ -81,15 +95,17 @@ class ListColumn:
         rows = as_floats(lists.flatten(), self.name, labels).reshape(-1, labels)
         return rows if self.order is None else rows[:, self.order]
 
-    def columns(self, rows: Floats) -> dict[str, pa.Array]:
+    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns."""
+        if upper is not None:
+            return with_upper(self.columns(rows), self.columns(upper))
         lists = list_column(rows)
         return {
             self.name: lists if self.fixed_size else lists.cast(pa.list_(lists.type.value_type))
         }
 
 
-TableColumns = WideColumns | ListColumn
+TableColumns = WideColumns | ListColumn | NestedColumn
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,9 @@ class ColumnPart:
         times, own = Counter(self.batch.schema.names), {*self.columns.names}
         return {name: self.cells(name) for name in times if times[name] == 1 and name not in own}
 
+    def elsewhere(self) -> None:
+        """Columns that are not named after labels hold no confidences."""
+
     def place(self, row: int) -> str:
         """Say where a row is, for messages."""
         return f"row {self.first_row + row}"
@@ -128,7 +147,7 @@ def find_columns(
     *,
     table: str,
     option: str = "--list-column",
-) -> TableColumns | None:
+) -> WideColumns | ListColumn | None:
     """Find the confidences in the columns named after the labels, or else in the only list column.
 
     Without `classes` a list column has no labels yet, and other columns are not looked at.
@@ -204,7 +223,7 @@ def table_columns(
     classes = table.classes if classes is None else classes
     columns = find_columns(table.schema, classes, list_column, table=str(table.path))
     if columns is None:
-        return _guess_wide(table, label_column)
+        return guess_wide(table, label_column)
     if isinstance(columns, WideColumns):
         return columns
     if classes is None:
@@ -234,7 +253,7 @@ def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
+def guess_wide(table: Table, label_column: str | None) -> WideColumns:
     """Take the columns of decimal numbers for the labels'; refuse to guess in case of doubt."""
     head = table.head()
     decimals, zeros, whole = (
@@ -259,11 +278,10 @@ def _guess_wide(table: Table, label_column: str | None) -> WideColumns:
     return WideColumns(as_classes(decimals), guess, doubtful)
 
 
-def no_label_column(table: Table, name: str, columns: TableColumns) -> UnlabelError:
+def no_label_column(table: Table, name: str, head: Part, classes: Sequence[Label]) -> UnlabelError:
     """Describe a missing column of true labels, and name the column that may be meant."""
     hint = nearest_column(table.schema.names, name)
-    others = ColumnPart(table.head(), columns).others()
-    found = [other for other, cells in others.items() if _holds_labels(cells, columns.classes)]
+    found = [other for other, cells in head.others().items() if _holds_labels(cells, classes)]
     if len(found) == 1:
         hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(

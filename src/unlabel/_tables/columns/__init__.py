@@ -1,0 +1,1 @@
+"""Tables with confidences in their columns."""

@@ -1,0 +1,1 @@
+"""Files of tables and pipes, read and written batch by batch."""

@@ -1,0 +1,1 @@
+"""JSON lines: forms of scores, read and written in their place."""

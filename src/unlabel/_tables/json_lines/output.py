@@ -1,0 +1,114 @@
+"""Results in JSON lines: in the place and the form of the model's own scores."""
+
+from __future__ import annotations
+
+import re
+from itertools import compress
+from pathlib import Path as File
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from unlabel._labels import listing
+from unlabel._tables.entries import Entries
+from unlabel._tables.files.formats import format_of
+from unlabel._tables.files.streams import STANDARD
+from unlabel._tables.json_lines.objects import LabelFields
+from unlabel._tables.json_lines.scores import Answer
+from unlabel._tables.labels import positions_by_text
+from unlabel._tables.predictions import UPPER
+from unlabel._tables.rewriting import Rewriting, Rewritten
+from unlabel.errors import RowError, UnlabelError
+
+if TYPE_CHECKING:
+    from unlabel._tables.json_lines.predictions import JsonPart, JsonPredictions
+
+WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+class JsonOutput:
+    """The way of results into lines."""
+
+    def __init__(self, predictions: JsonPredictions, rewriting: Rewriting) -> None:
+        self._predictions, self._form = predictions, predictions.form
+        fitted = rewriting.fitted
+        texts = [*positions_by_text(fitted.classes)]
+        self._labels = np.array(texts, dtype=object)
+        if predictions.names_numbers:
+            self._labels[:] = [int(text) if WHOLE.fullmatch(text) else text for text in texts]
+        self._places: dict[str, list[str]] = {}
+        for column, text in zip(rewriting.first_sources.tolist(), texts, strict=True):
+            self._places.setdefault(str(fitted.classes_in[column]), []).append(text)
+        # The names of the fields that scores get, where those stand among the others.
+        self._scores = {*texts} if isinstance(self._form, LabelFields) else set[str]()
+        self._encoder = msgspec.json.Encoder()
+        self._descends: bool | None = None
+        for name in rewriting.needed:
+            predictions.require(name)
+        update = rewriting.options.update_column
+        if update is not None and predictions.is_own(update):
+            raise UnlabelError(
+                f"{predictions.path} has scores in field {update!r}: choose a field of labels with "
+                "update_column (--update-column)."
+            )
+
+    def lines(self, part: JsonPart, rewritten: Rewritten) -> tuple[bytes, int]:
+        """Write a part with its result; give the text and the number of its lines."""
+        if self._descends is None:  # as the first part does
+            self._descends = self._form.sorts and part.is_descending()
+        fields = part.fields
+        self._refuse_existing(part, rewritten)
+        for name, column in rewritten.updated.items():
+            old = part.cells(name).to_pylist()
+            fields.update(self._predictions.path_of(name), column.to_pylist(), old)
+        self._form.write(fields, self._answer(rewritten))
+        lines = fields.lines
+        for name, column in rewritten.added.items():
+            for line, value in zip(lines, column.to_pylist(), strict=True):
+                line[name] = value
+        if rewritten.kept is not None:
+            lines = [*compress(lines, rewritten.kept)]
+        return self._encoder.encode_lines(lines), len(lines)
+
+    def _answer(self, rewritten: Rewritten) -> Answer:
+        rows = rewritten.confidences
+        entries = Entries.of(rows, descending=bool(self._descends))
+        upper = None
+        if rewritten.upper is not None:
+            upper = rewritten.upper[entries.of_row, entries.labels].tolist()
+        return Answer(
+            entries.starts.tolist(),
+            self._labels[entries.labels].tolist(),
+            entries.scores.tolist(),
+            upper,
+            self._places,
+        )
+
+    def _refuse_existing(self, part: JsonPart, rewritten: Rewritten) -> None:
+        """Refuse a line that has a field of a new name already, or no fields at all."""
+        lines, added, scores = part.fields.lines, {*rewritten.added}, {*self._scores}
+        if rewritten.upper is not None:
+            scores |= {name + UPPER for name in scores}
+        if not added | scores:
+            return
+        if not isinstance(lines[0], dict):
+            raise RowError(
+                0,
+                f" is a list, which has no place for {listing([*rewritten.added])}: write objects "
+                'such as {"scores": [...]}.',
+            )
+        own = {path[0] for path in self._form.own if len(path) == 1}
+        others = set[str]().union(*lines) - own
+        for name in others & (added | scores) or added & scores:
+            row = next((row for row, line in enumerate(lines) if name in line), 0)
+            raise RowError(row, f" has a field {name!r} already: rename it first.")
+
+
+def check_ending(out: File) -> None:
+    """Refuse an output that is not named as JSON lines."""
+    if out != STANDARD and format_of(out) != "jsonl":
+        raise UnlabelError(
+            f"{out} is not named as JSON lines, which the predictions are: give it the ending "
+            ".jsonl or .ndjson."
+        )

@@ -1,0 +1,269 @@
+"""The forms that scores have in JSON lines, read and written in place.
+
+Label names and score names are looked for among the constants below. In a list of entries,
+each entry is written with its label and its score alone; whatever else stood in it, such as
+the ``bytes`` of a language model's token, described the old entry and is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from unlabel._tables.entries import Entries
+from unlabel._tables.json_lines.faults import colons, may_repeat
+from unlabel._tables.json_lines.fields import (
+    Decoder,
+    Fields,
+    Path,
+    named,
+    refuse_repeats,
+    together,
+    value_at,
+)
+from unlabel._tables.predictions import UPPER
+from unlabel._typing import Columns, Label
+from unlabel.errors import RowError
+
+# The names of labels and of scores, one by one and in lists.
+LABELS, LISTS_OF_LABELS = ("label", "token", "class"), ("labels", "tokens", "classes")
+SCORES = ("score", "probability", "confidence")
+LISTS_OF_SCORES = ("scores", "probabilities", "confidences")
+LOGS, LISTS_OF_LOGS = ("logprob", "logProbability"), ("logprobs", "token_logprobs")
+JsonLabel = str | int | float | bool
+FLOATS = Decoder(float)
+LISTS = Decoder(list[float])
+NAMES = Decoder(list[JsonLabel])
+NAME = Decoder(JsonLabel)
+UNDECODED = Decoder(list[dict[str, Raw]])
+
+Positions = Callable[[Sequence[Label]], Columns]  # of labels among the model's, -1 for others
+
+
+class Named(NamedTuple):
+    """The entries of some lines, and their labels as they are named there."""
+
+    entries: Entries
+    labels: Sequence[Label]
+
+    @classmethod
+    def of(
+        cls,
+        lengths: Sequence[int],
+        labels: Sequence[Label],
+        scores: Sequence[float],
+        positions: Positions,
+    ) -> Named:
+        """Look up the labels of lines with so many entries each."""
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.intp)])
+        return cls(Entries(starts, positions(labels), np.array(scores, dtype=np.float64)), labels)
+
+
+class Answer(NamedTuple):
+    """New entries of some lines: labels as they are to be named, and scores."""
+
+    starts: list[int]
+    labels: list[Label]
+    scores: list[float]
+    upper: list[float] | None  # the other ends of intervals
+    places: dict[str, list[str]]  # the result's labels by the model's label whose place they take
+
+    def per_line(self, values: list[Any]) -> list[Sequence[Any]]:
+        """Divide values of entries among the lines."""
+        count = self.starts[1]
+        if count and self.starts == [*range(0, len(values) + 1, count)]:  # as whole rows have
+            return [*zip(*[iter(values)] * count, strict=True)]
+        return [values[start:end] for start, end in pairwise(self.starts)]
+
+
+class Form(Protocol):
+    """A form of scores at a path."""
+
+    words: ClassVar[str]  # for people
+    sorts: ClassVar[bool]  # whether labels may stand in descending order of their scores
+
+    @property
+    def path(self) -> Path:
+        """The place of the scores."""
+
+    @property
+    def own(self) -> set[Path]:
+        """The places of the labels and the scores."""
+
+    def labels_in(self, line: Any) -> list[Label]:
+        """Give the labels that a decoded line names."""
+
+    def read(self, fields: Fields, positions: Positions) -> Named:
+        """Read the scores of all lines."""
+
+    def write(self, fields: Fields, answer: Answer) -> None:
+        """Put new scores in their place."""
+
+
+@dataclass(frozen=True)
+class EntryList:
+    """A list of objects, each with a label and its score, as text-classification gives it."""
+
+    words: ClassVar[str] = "lists of labels with scores"
+    sorts: ClassVar[bool] = True
+    path: Path
+    label: str
+    score: str
+    order: tuple[str, ...]  # of the names in an entry
+
+    @property
+    def own(self) -> set[Path]:
+        """The places of the labels and the scores."""
+        return {self.path}
+
+    def labels_in(self, line: Any) -> list[Label]:
+        """Give the labels that a decoded line names."""
+        return [entry[self.label] for entry in value_at(line, self.path)]
+
+    @cached_property
+    def _entry(self) -> type[msgspec.Struct]:
+        kinds: dict[str, Any] = {self.label: JsonLabel, self.score: float}
+        return self._struct([(name, kinds[name]) for name in self.order])
+
+    def _struct(self, names: list[tuple[str, Any]]) -> type[msgspec.Struct]:
+        """Make a class of entries; its attributes are not named like the fields.
+
+        Those may be words of Python. Entries are no part of cycles: gc need not look at them.
+        """
+        attributes = {self.label: "label", self.score: "score"}
+        return msgspec.defstruct(
+            "Entry",
+            [(attributes.get(name, "upper"), kind) for name, kind in names],
+            rename={attributes.get(name, "upper"): name for name, _ in names},
+            gc=False,
+        )
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return Decoder(list[self._entry])  # type: ignore[name-defined]
+
+    def read(self, fields: Fields, positions: Positions) -> Named:
+        """Read the scores of all lines."""
+        values = fields.required(self.path)
+        text = together(values)
+        rows = self._decoder.rows(values, named(self.path), text)
+        entries = [*chain.from_iterable(rows)]
+        labels = [entry.label for entry in entries]
+        if colons(text) != 2 * len(entries):  # with others in them, or colons in labels
+            objects = [*chain.from_iterable(UNDECODED.rows(values))]
+            if may_repeat(text, objects):
+                refuse_repeats(values, self.path)
+        scores = [entry.score for entry in entries]
+        return Named.of([*map(len, rows)], labels, scores, positions)
+
+    def write(self, fields: Fields, answer: Answer) -> None:
+        """Put new scores in their place."""
+        kind: Any = self._entry
+        parts: dict[str, list[Any]] = {self.label: answer.labels, self.score: answer.scores}
+        columns = [parts[name] for name in self.order]
+        if answer.upper is not None:
+            kind = self._struct([(name, Any) for name in (*self.order, self.score + UPPER)])
+            columns.append(answer.upper)
+        fields.put(self.path, answer.per_line([*map(kind, *columns)]))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A label and its score in two fields of an object: a top answer alone."""
+
+    words: ClassVar[str] = "a label and its score"
+    sorts: ClassVar[bool] = True
+    place: Path  # of the object
+    label: str
+    score: str
+
+    @property
+    def path(self) -> Path:
+        """The place of the score."""
+        return *self.place, self.score
+
+    @property
+    def own(self) -> set[Path]:
+        """The places of the labels and the scores."""
+        return {(*self.place, self.label), (*self.place, self.score)}
+
+    def labels_in(self, line: Any) -> list[Label]:
+        """Give the labels that a decoded line names."""
+        return [value_at(line, (*self.place, self.label))]
+
+    def read(self, fields: Fields, positions: Positions) -> Named:
+        """Read the scores of all lines."""
+        scores = FLOATS.rows(fields.required(self.path), named(self.path))
+        at = (*self.place, self.label)
+        labels = NAME.rows(fields.required(at), named(at))
+        return Named.of([1] * len(scores), labels, scores, positions)
+
+    def write(self, fields: Fields, answer: Answer) -> None:
+        """Put the top label and its score in their place, null if there is none."""
+        rows = [
+            max(range(start, end), key=answer.scores.__getitem__, default=None)
+            for start, end in pairwise(answer.starts)
+        ]
+        columns: dict[str, list[Any]] = {self.label: answer.labels, self.score: answer.scores}
+        if answer.upper is not None:
+            columns[self.score + UPPER] = answer.upper
+        for name, values in columns.items():
+            picked = (None if at is None else values[at] for at in rows)
+            fields.put((*self.place, name), picked)
+
+
+@dataclass(frozen=True)
+class TwoLists:
+    """A list of labels beside a list of their scores, as zero-shot classification gives them."""
+
+    words: ClassVar[str] = "lists of labels and of scores"
+    sorts: ClassVar[bool] = True
+    place: Path  # of the object that has both
+    label: str
+    score: str
+
+    @property
+    def path(self) -> Path:
+        """The place of the scores."""
+        return *self.place, self.score
+
+    @property
+    def own(self) -> set[Path]:
+        """The places of the labels and the scores."""
+        return {(*self.place, self.label), (*self.place, self.score)}
+
+    def labels_in(self, line: Any) -> list[Label]:
+        """Give the labels that a decoded line names."""
+        return list(value_at(line, (*self.place, self.label)))
+
+    def read(self, fields: Fields, positions: Positions) -> Named:
+        """Read the scores of all lines."""
+        at = (*self.place, self.label)
+        scores = LISTS.rows(fields.required(self.path), named(self.path))
+        labels = NAMES.rows(fields.required(at), named(at))
+        lengths = [*map(len, labels)]
+        others = [*map(len, scores)]
+        if lengths != others:
+            row = next(row for row, count in enumerate(lengths) if count != others[row])
+            raise RowError(
+                row,
+                f" has {lengths[row]} entries in {named(at)!r} and {others[row]} in "
+                f"{named(self.path)!r}: give one score per label.",
+            )
+        return Named.of(
+            lengths, [*chain.from_iterable(labels)], [*chain.from_iterable(scores)], positions
+        )
+
+    def write(self, fields: Fields, answer: Answer) -> None:
+        """Put new scores in their place."""
+        fields.put((*self.place, self.label), answer.per_line(answer.labels))
+        fields.put(self.path, answer.per_line(answer.scores))
+        if answer.upper is not None:
+            fields.put((*self.place, self.score + UPPER), answer.per_line(answer.upper))

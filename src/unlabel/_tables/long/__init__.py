@@ -1,0 +1,1 @@
+"""Long tables, with one row per id and label."""

@@ -1,0 +1,153 @@
+"""The command `unlabel evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unlabel._files.atomic import refuse_existing, whole_file
+from unlabel._printing import printable
+from unlabel._tables.predictions import kind_of, reading_of
+from unlabel._typing import Truth
+from unlabel.cli.options import (
+    Classes,
+    Force,
+    FormatOption,
+    FromColumn,
+    Keep,
+    Key,
+    ListColumn,
+    Long,
+    Normalize,
+    Remove,
+    Separator,
+    Strict,
+    TableInput,
+    ToColumn,
+    class_names,
+)
+from unlabel.cli.output import console, progress_bar
+from unlabel.errors import UnlabelError
+
+CONDITION_IS_MET = 3  # the exit code
+
+
+def evaluate(
+    base: Annotated[
+        Path,
+        typer.Argument(help="Table of the model's confidences, with true labels if there are any."),
+    ],
+    remove: Remove = None,
+    keep: Keep = None,
+    from_column: FromColumn = None,
+    to_column: ToColumn = None,
+    filter: Annotated[
+        Path | None, typer.Option(help="A filter fitted on other rows, in place of --remove.")
+    ] = None,
+    retrained: Annotated[
+        list[Path] | None,
+        typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
+    ] = None,
+    same_recipe: Annotated[
+        bool,
+        typer.Option(
+            "--same-recipe", help="Say that the retrained models differ in their seeds alone."
+        ),
+    ] = False,
+    input: TableInput = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of true labels. Default: label, if there is one; without true labels "
+            "only the impact is shown."
+        ),
+    ] = None,
+    truth: Annotated[
+        Truth, typer.Option(help="Whether true labels are the model's (old) or already new ones.")
+    ] = "old",
+    unknown_above: Annotated[
+        float | None,
+        typer.Option(help="The new answer is unknown where retired labels had more than this."),
+    ] = None,
+    classes: Classes = None,
+    format: FormatOption = None,
+    separator: Separator = None,
+    list_column: ListColumn = None,
+    key: Key = None,
+    long: Long = None,
+    strict: Strict = False,
+    normalize: Normalize = False,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Exit with 3 if this holds, such as 'regressed > 1%' or 'mask.log_loss > .3'; "
+            "repeat it for more.",
+        ),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the summary to this file.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write the impact to this file, for a pull request.")
+    ] = None,
+    date: Annotated[str | None, typer.Option(help="A date for the summary. Default: none.")] = None,
+    force: Force = False,
+) -> None:
+    """Show the effect of changing labels, beside mask and retrained models.
+
+    With --remove or --keep, a filter is fitted on half of the rows. Filters are judged on rows that
+    they were not fitted on.
+    """
+    # Slow to import, and needed by no other command.
+    from unlabel._tables.evaluate import evaluate_tables
+    from unlabel.cli.summary_table import show
+    from unlabel.evaluation.conditions import parse_condition
+    from unlabel.evaluation.summary import write_summary
+    from unlabel.report.markdown import as_markdown
+
+    conditions = [parse_condition(text) for text in fail_if or []]
+    outputs = [path for path in (json, markdown) if path is not None]
+    for path in outputs:
+        refuse_existing(path, overwrite=force)
+    if len({path.absolute() for path in outputs}) < len(outputs):
+        raise UnlabelError(f"--json and --markdown are both {json}: give two names.")
+    with progress_bar("Evaluating") as progress:
+        summary = evaluate_tables(
+            base,
+            remove=remove,
+            keep=keep,
+            from_column=from_column,
+            to_column=to_column,
+            filter=filter,
+            retrained=retrained or [],
+            same_recipe=same_recipe,
+            input=kind_of(input),
+            label_column=label_column,
+            truth=truth,
+            unknown_above=unknown_above,
+            classes=class_names(classes),
+            reading=reading_of(
+                input,
+                format=format,
+                separator=separator,
+                list_column=list_column,
+                key=key,
+                long=long,
+                normalize=normalize,
+            ),
+            strict=strict,
+            date=date,
+            progress=progress,
+        )
+    failures = [said for condition in conditions if (said := condition.failure(summary))]
+    if json is not None:
+        write_summary(summary, json, overwrite=force)
+    if markdown is not None:
+        with whole_file(markdown, overwrite=force) as part:
+            part.write_text(as_markdown(summary, failures), encoding="utf-8")
+    console.print(show(summary))
+    for failure in failures:
+        typer.echo(printable(f"Failed: {failure}"), err=True)
+    if failures:
+        raise typer.Exit(CONDITION_IS_MET)

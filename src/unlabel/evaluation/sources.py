@@ -1,0 +1,90 @@
+"""The files that a summary was made from: their names and digests, never their paths."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from unlabel._files.atomic import cannot_read, require_file
+from unlabel.errors import UnlabelError
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table of an output's confidences."""
+
+    output: str
+    name: str
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class SourceFilter:
+    """The file of a filter."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a trial was made from; nothing is known of arrays."""
+
+    tables: tuple[SourceTable, ...] = ()
+    filter: SourceFilter | None = None
+    date: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the sources as plain data."""
+        return asdict(self)
+
+
+NO_FILES = Sources()
+
+
+def name_of(path: str | os.PathLike[str]) -> str:
+    """Give the name of a file, without what UTF-8 cannot encode."""
+    return os.path.basename(os.fspath(path)).encode("utf-8", "replace").decode()
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Compute the SHA-256 digest of a file."""
+    file = require_file(path)
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise cannot_read(file, error) from error
+
+
+def distinct_digests(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Compute the digests of tables, and refuse the same table twice."""
+    digests = [sha256_of(path) for path in paths]
+    for at, digest in enumerate(digests):
+        first = digests.index(digest)
+        if first < at:
+            raise UnlabelError(
+                f"{paths[first]} and {paths[at]} are the same table: give the outputs of two "
+                "different models."
+            )
+    return digests
+
+
+def require_date(text: str) -> None:
+    """Refuse a text that is no date.
+
+    Examples
+    --------
+    >>> require_date("2026-02-30")
+    Traceback (most recent call last):
+    unlabel.errors.UnlabelError: --date '2026-02-30' is no date: write it as 2026-01-31.
+    """
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UnlabelError(f"--date {text!r} is no date: write it as 2026-01-31.") from error
