@@ -88,9 +88,10 @@ def _origin(entry: Summary, n_retained: int) -> Origin:
         if number < FEWEST_ROWS or max(bar.share or 0.0 for bar in goal[1:]) >= SMALLEST_SHARE
     ]
     shown = [*goals, unknown] if unknown else goals
-    rest = [_rest(goal[column].share or 0.0 for goal in shown) for column in (1, 2)]
+    unlisted = _rest(goal.answers.share or 0.0 for goal in shown)
+    rest = Goal(None, Bar(unlisted), Bar(_rest(goal.mass.share or 0.0 for goal in shown)))
     n_others = n_retained - len(goals)
-    others = Goal(None, *map(Bar, rest)) if n_others > 0 and any(rest) else None
+    others = rest if n_others > 0 and (rest.answers.share or rest.mass.share) else None
     return Origin(entry["label"], entry["rows"], goals, unknown, others, n_others)
 
 

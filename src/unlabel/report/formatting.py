@@ -105,7 +105,7 @@ def pieces(label: Label) -> list[str]:
     >>> pieces("top_up.by-card <1>")
     ['top_', 'up.', 'by-', 'card <1>']
     """
-    return re.split(r"(?<=[_.:/-])(?=\w)", name(label))
+    return re.split(r"(?<=[_.:/-])(?=[^\W_])", name(label))
 
 
 def mark(output: str) -> str:

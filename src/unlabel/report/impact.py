@@ -115,7 +115,7 @@ def by_label(summary: Summary) -> dict[str, Any]:
     return {
         "sides": sides,
         "kinds": kinds,
-        "ticks": _both_sides(ticks) if len(sides) > 1 else [_in_percent(tick) for tick in ticks],
+        "ticks": _both_sides(ticks) if len(sides) > 1 else _with_ends(ticks),
         "drawn": [
             row._replace(shares=[_placed(share, sides, ticks) for share in row.shares])
             for row in drawn
@@ -149,13 +149,18 @@ def _placed(share: Share, sides: dict[str, int], ticks: list[Tick]) -> Share:
     return share._replace(at=position(share.value), low_at=low_at, high_at=high_at)
 
 
-def _in_percent(tick: Tick) -> Tick:
-    return tick._replace(text=f"{round(100 * tick.value, 6):g}%")
+def _with_ends(ticks: list[Tick]) -> list[Tick]:
+    """Write the ends of an axis alone, in percent: there is little room."""
+    last = len(ticks) - 1
+    texts = [f"{round(100 * tick.value, 6):g}%" for tick in ticks]
+    return [
+        tick._replace(text=text if number in (0, last) else "")
+        for number, (tick, text) in enumerate(zip(ticks, texts, strict=True))
+    ]
 
 
 def _both_sides(ticks: list[Tick]) -> list[Tick]:
-    """Mirror an axis around zero, and write its ends and its middle alone: there is little room."""
-    right = [tick._replace(at=round(50 + tick.at / 2, 2), text="") for tick in ticks]
-    right[0], right[-1] = (_in_percent(right[end]) for end in (0, -1))
+    """Mirror an axis around zero."""
+    right = [tick._replace(at=round(50 + tick.at / 2, 2)) for tick in _with_ends(ticks)]
     left = [tick._replace(at=round(100 - tick.at, 2)) for tick in right[:0:-1]]
     return left + right
