@@ -59,7 +59,7 @@ def of_intents(n_labels=77, rows_each=6, **options):
         trial = try_labels(rows, np.array(names)[labels], classes=names, remove=plan)
     else:
         trial = try_filter(OutputFilter.mask(names, plan), rows)
-    return replace(trial, unknown_above=0.3, **options)
+    return replace(trial, unknown_above=0.33, **options)
 
 
 def renamed(summary, names):

@@ -107,7 +107,7 @@ def by_label(summary: Summary) -> dict[str, Any]:
     sides = SIDES if summary["truth"] else {"changed": 1}
     every = [_row(entry, sides) for entry in summary["impact"]["by_label"]]
     every.sort(key=lambda row: (not row.shares, -_moved(row, sides)))
-    drawn = [row for row in every[:MOST_LABELS] if _moved(row, sides)]
+    drawn = [row for row in every[:MOST_LABELS] if row.shares and _moved(row, sides)]
     highest = max((share.high for row in drawn for share in row.shares), default=1.0)
     ticks = axis(0.0, min(highest, 1.0))
     more = every[len(drawn) :]
@@ -127,10 +127,11 @@ def by_label(summary: Summary) -> dict[str, Any]:
 
 def _row(entry: Summary, sides: dict[str, int]) -> LabelRow:
     rows = entry["rows"]
+    # Inputs of retired and split labels cannot be corrected or regressed.
+    is_known = all(entry[name] for name in sides)
     shares = [
         Share(name, entry[name]["rows"] / rows, entry[name]["low"], entry[name]["high"])
-        for name in sides
-        if entry[name]  # inputs of retired and split labels cannot be corrected or regressed
+        for name in (sides if is_known else ())
     ]
     counts = {name: entry[name] and entry[name]["rows"] for name in SHARES}
     return LabelRow(entry["label"], rows, counts, shares)
@@ -142,7 +143,7 @@ def _moved(row: LabelRow, sides: dict[str, int]) -> int:
 
 def _placed(share: Share, sides: dict[str, int], ticks: list[Tick]) -> Share:
     def position(value: float) -> float:
-        at = place(value, ticks) or 0.0
+        at = place(min(value, ticks[-1].value), ticks) or 0.0
         return round(50 + sides[share.name] * at / 2, 2) if len(sides) > 1 else at
 
     low_at, high_at = sorted((position(share.low), position(share.high)))
