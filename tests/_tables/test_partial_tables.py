@@ -164,7 +164,6 @@ def test_options_that_need_whole_rows_or_partial_ones_are_refused(tmp_path):
         (mask, {"partial": True, "input": "logits"}, "The filter takes logits"),
         (mask, {"interval": True}, r"interval \(--interval\) is for partial rows"),
         (mask, {"top_k": True}, r"top_k \(--top-k\) is for partial rows"),
-        (mask, {"other_labels": "retired"}, "other_labels .* is for partial rows"),
     ):
         with pytest.raises(UnlabelError, match=says):
             apply_table(fitted, tmp_path / "in.csv", tmp_path / "out.csv", **options)

@@ -208,3 +208,11 @@ def test_inspect_refuses_bad_rows(folder):
     code, _, error = unlabel("inspect", "in.csv")
     assert code == 2
     assert "in.csv: Row 1 is not a probability vector: it sums to 1.4" in error
+
+
+def test_other_labels_need_partial_rows(folder):
+    write_lines(folder / "in.jsonl", [dict(zip(NAMES, ROWS[0], strict=True))])
+    options = ("--out", "out.jsonl", "--other-labels", "retired")
+    code, _, error = unlabel("apply", "mask.safetensors", "in.jsonl", *options)
+    assert code == 2
+    assert "other_labels (--other-labels) is for partial rows: add partial (--partial)." in error

@@ -65,9 +65,10 @@ class ColumnOutput:
         """
         if not (isinstance(self.source, WideColumns) and isinstance(self.target, WideColumns)):
             return None
-        places, first = dict[str, list[str]](), self.rewriting.first_sources.tolist()
+        names, places = self.source.names, dict[str, list[str]]()
+        first = self.rewriting.first_sources.tolist()
         for column, name in zip(first, self.target.names, strict=True):
-            places.setdefault(self.source.names[column], []).append(name)
+            places.setdefault(names[column], []).append(name)
         return places
 
     def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
