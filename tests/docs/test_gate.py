@@ -47,7 +47,7 @@ def test_every_block_is_run():
 @pytest.mark.parametrize("block", range(3))
 def test_the_commands_give_what_is_stated(folder, monkeypatch, block):
     monkeypatch.chdir(folder)
-    command, *stated = blocks("")[block].splitlines()
+    command, *stated = blocks("")[block].replace("\\\n", "").splitlines()
     program, *arguments = shlex.split(command)
     assert program == "unlabel"
     code, out, error = unlabel(*arguments)
