@@ -108,10 +108,10 @@ def fit(
     normalize: Normalize = False,
     force: Force = False,
 ) -> None:
-    """Fit a filter on a table of reference rows (.parquet, .csv, .npz).
+    """Fit a filter on a table of reference rows.
 
-    The table has one column of confidences per label, or a single list column, and a column
-    with each row's true label.
+    The table has confidences in any layout that `apply` reads, and a column or field with each
+    row's true label.
     """
     refuse_existing(out, overwrite=force)
     if reference is None:

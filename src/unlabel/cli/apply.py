@@ -30,6 +30,9 @@ from unlabel.cli.output import ends_on_closed_pipe, print_line, progress_bar
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
+# The panels of options.
+ANSWERS, ALLOWED, PARTIAL = "Answers", "Allowed labels", "Partial rows"
+
 
 def apply(
     filter: FilterFile,
@@ -41,11 +44,20 @@ def apply(
         typer.Option(help="The table to write, or - for standard output; not needed beside -."),
     ] = None,
     top_label: Annotated[
-        bool, typer.Option("--top-label", help="Add the new top label as a column `top_label`.")
+        bool,
+        typer.Option(
+            "--top-label",
+            help="Add the new top label as a column `top_label`.",
+            rich_help_panel=ANSWERS,
+        ),
     ] = False,
     removed_mass: Annotated[
         bool,
-        typer.Option("--removed-mass", help="Add the mass of retired labels as `removed_mass`."),
+        typer.Option(
+            "--removed-mass",
+            help="Add the mass of retired labels as `removed_mass`.",
+            rich_help_panel=ANSWERS,
+        ),
     ] = False,
     only_changed: Annotated[
         bool,
@@ -53,6 +65,7 @@ def apply(
             "--only-changed",
             help="Write only rows whose top label changed, with the columns `old_label` and "
             "`top_label`.",
+            rich_help_panel=ANSWERS,
         ),
     ] = False,
     update_column: Annotated[
@@ -61,44 +74,72 @@ def apply(
             help="A column of labels, such as predictions, to bring up to date. The old top label "
             "becomes the new one; another label becomes its destination, or the new top label if "
             "it was retired or split, or its destination is not allowed. Other texts stay.",
+            rich_help_panel=ANSWERS,
         ),
     ] = None,
     unknown_above: Annotated[
         float | None,
-        typer.Option(help="The new top label is unknown where retired labels had more than this."),
+        typer.Option(
+            help="The new top label is unknown where retired labels had more than this.",
+            rich_help_panel=ANSWERS,
+        ),
     ] = None,
     unknown: Annotated[
         str | None,
-        typer.Option(help="The name for unknown. Default: unknown. Labels become texts beside it."),
+        typer.Option(
+            help="The name for unknown. Default: unknown. Labels become texts beside it.",
+            rich_help_panel=ANSWERS,
+        ),
     ] = None,
     allow: Annotated[
         Path | None,
-        typer.Option(help="Lists of allowed labels: .csv or .tsv with list and label, or .json."),
+        typer.Option(
+            help="Lists of allowed labels: .csv or .tsv with list and label, or .json.",
+            rich_help_panel=ALLOWED,
+        ),
     ] = None,
     allow_by: Annotated[
         str | None,
-        typer.Option(help="The column with each row's list, if there is more than one list."),
+        typer.Option(
+            help="The column with each row's list, if there is more than one list.",
+            rich_help_panel=ALLOWED,
+        ),
     ] = None,
     allow_unmatched: Annotated[
-        Unmatched, typer.Option(help="Whether labels that the filter does not give are ignored.")
+        Unmatched,
+        typer.Option(
+            help="Whether labels that the filter does not give are ignored.",
+            rich_help_panel=ALLOWED,
+        ),
     ] = "error",
     allow_missing: Annotated[
-        Missing, typer.Option(help="Whether rows whose list does not exist may have all labels.")
+        Missing,
+        typer.Option(
+            help="Whether rows whose list does not exist may have all labels.",
+            rich_help_panel=ALLOWED,
+        ),
     ] = "error",
     scores: Annotated[
         Scores,
-        typer.Option(help="Whether allowed labels are divided by their sum or left as they are."),
+        typer.Option(
+            help="Whether allowed labels are divided by their sum or left as they are.",
+            rich_help_panel=ALLOWED,
+        ),
     ] = "renormalised",
     not_allowed: Annotated[
         bool,
         typer.Option(
-            "--not-allowed", help="Add the mass of labels that are not allowed as `not_allowed`."
+            "--not-allowed",
+            help="Add the mass of labels that are not allowed as `not_allowed`.",
+            rich_help_panel=ALLOWED,
         ),
     ] = False,
     partial: Annotated[
         bool,
         typer.Option(
-            "--partial", help="Rows may name only some labels, as top-k answers do. Needs a mask."
+            "--partial",
+            help="Rows may name only some labels, as top-k answers do. Needs a mask.",
+            rich_help_panel=PARTIAL,
         ),
     ] = False,
     interval: Annotated[
@@ -107,6 +148,7 @@ def apply(
             "--interval",
             help="Add the largest value that each label of a partial row can have, with the "
             "suffix _upper.",
+            rich_help_panel=PARTIAL,
         ),
     ] = False,
     top_k: Annotated[
@@ -114,12 +156,14 @@ def apply(
         typer.Option(
             "--top-k",
             help="Partial rows name the labels with the largest scores: more is certain then.",
+            rich_help_panel=PARTIAL,
         ),
     ] = False,
     other_labels: Annotated[
         OtherLabels,
         typer.Option(
-            help="Whether labels in partial rows that the model does not have count as retired."
+            help="Whether labels in partial rows that the model does not have count as retired.",
+            rich_help_panel=PARTIAL,
         ),
     ] = "error",
     input: TableInput = None,
@@ -137,9 +181,9 @@ def apply(
 ) -> None:
     """Apply a filter to a table of predictions.
 
-    Formats are .parquet, .feather, .npy, .npz, .csv and .tsv; the last two may be packed (.csv.gz)
-    or piped. The table is streamed, batch by batch. The result's labels take the place of the
-    model's; columns without confidences stay as they are.
+    Formats are .parquet, .feather, .npy, .npz, .csv, .tsv and .jsonl; the last three may be packed
+    (.csv.gz) or piped. The table is streamed, batch by batch. The result's labels take the place of
+    the model's; columns without confidences stay as they are.
     """
     if out is None:
         if predictions != STANDARD:

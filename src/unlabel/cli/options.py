@@ -11,6 +11,7 @@ from unlabel._files import class_file
 from unlabel._tables import predictions
 from unlabel._typing import InputKind
 
+TABLE = "The table"  # the panel of options about reading it
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
 Input = Annotated[
     InputKind | None,
@@ -21,19 +22,24 @@ Input = Annotated[
 TableInput = Annotated[
     predictions.TableInput | None,
     typer.Option(
-        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
+        help="What the confidences are. Default: what the filter was fitted on, or probabilities.",
+        rich_help_panel=TABLE,
     ),
 ]
-LabelColumn = Annotated[str, typer.Option(help="The column of true labels.")]
+LabelColumn = Annotated[str, typer.Option(help="The column of true labels.", rich_help_panel=TABLE)]
 ListColumn = Annotated[
     str | None,
-    typer.Option(help="The list, struct or map column with the confidences, if not the only one."),
+    typer.Option(
+        help="The list, struct or map column with the confidences, if not the only one.",
+        rich_help_panel=TABLE,
+    ),
 ]
 Key = Annotated[
     str | None,
     typer.Option(
         metavar="NAME.NAME...",
         help="The place of the scores in JSON lines, such as choices.0.scores.",
+        rich_help_panel=TABLE,
     ),
 ]
 Long = Annotated[
@@ -41,6 +47,7 @@ Long = Annotated[
     typer.Option(
         metavar="ID,LABEL,SCORE",
         help="The columns of a long table, in which each row has one label of one id.",
+        rich_help_panel=TABLE,
     ),
 ]
 Classes = Annotated[
@@ -53,11 +60,16 @@ Classes = Annotated[
 ]
 FormatOption = Annotated[
     predictions.Format | None,
-    typer.Option(help="The table's format. Default: what the file's ending says."),
+    typer.Option(
+        help="The table's format. Default: what the file's ending says.", rich_help_panel=TABLE
+    ),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(help="The separator of a csv table, or tab. Default: found in its header."),
+    typer.Option(
+        help="The separator of a csv table, or tab. Default: found in its header.",
+        rich_help_panel=TABLE,
+    ),
 ]
 FromColumn = Annotated[
     str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
@@ -83,10 +95,16 @@ Strict = Annotated[
         "--strict",
         help="Refuse rows without a true label, or of labels that the model does not have, in "
         "place of setting them aside.",
+        rich_help_panel=TABLE,
     ),
 ]
 Normalize = Annotated[
-    bool, typer.Option("--normalize", help="Divide each row of confidences by its sum first.")
+    bool,
+    typer.Option(
+        "--normalize",
+        help="Divide each row of confidences by its sum first.",
+        rich_help_panel=TABLE,
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
 
