@@ -98,8 +98,8 @@ class JsonOutput:
                 f" is a list, which has no place for {listing([*rewritten.added])}: write objects "
                 'such as {"scores": [...]}.',
             )
-        own = {path[0] for path in self._form.own if len(path) == 1}
-        others = set[str]().union(*lines) - own
+        replaced = {*self._form.labels} if isinstance(self._form, LabelFields) else set[str]()
+        others = set[str]().union(*lines) - replaced
         for name in others & (added | scores) or added & scores:
             row = next((row for row, line in enumerate(lines) if name in line), 0)
             raise RowError(row, f" has a field {name!r} already: rename it first.")
