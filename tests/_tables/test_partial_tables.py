@@ -164,11 +164,18 @@ def test_options_that_need_whole_rows_or_partial_ones_are_refused(tmp_path):
         (mask, {"partial": True, "input": "logits"}, "The filter takes logits"),
         (mask, {"interval": True}, r"interval \(--interval\) is for partial rows"),
         (mask, {"top_k": True}, r"top_k \(--top-k\) is for partial rows"),
-        (mask, {"other_labels": "retired"}, "other_labels .* is for partial rows"),
+        (mask, {"other_labels": "retired"}, "other_labels .* is for JSON lines"),
     ):
         with pytest.raises(UnlabelError, match=says):
             apply_table(fitted, tmp_path / "in.csv", tmp_path / "out.csv", **options)
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_other_labels_need_partial_rows(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"cat": 0.5, "dog": 0.2, "fox": 0.3}\n')
+    mask = OutputFilter.mask(NAMES, ["cat"])
+    with pytest.raises(UnlabelError, match="other_labels .* is for partial rows"):
+        apply_table(mask, tmp_path / "in.jsonl", tmp_path / "out.jsonl", other_labels="retired")
 
 
 def test_log_probabilities_stay_log_probabilities(tmp_path):
