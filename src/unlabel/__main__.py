@@ -21,7 +21,12 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with needs_extra("cli"):
+            import pyarrow
+
             from unlabel.cli import app
+        # While Arrow reads a csv file, its own handlers may lose a signal. The files are read in
+        # blocks, between which Python's handlers run.
+        pyarrow.enable_signal_handlers(False)
         app()
     except UnlabelError as error:
         print(f"Error: {printable(str(error))}", file=sys.stderr)  # noqa: T201

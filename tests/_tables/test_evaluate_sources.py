@@ -154,7 +154,8 @@ def test_without_true_labels_only_the_impact_is_shown(tables):
     assert unlabel("report", "s.json", "--out", "r.html")[0] == 0
     page = Path("r.html").read_text()
     changed = next(e for e in summary["figures"] if e["output"] == "OSR")["impact"]["changed"]
-    assert f"There are no true labels. <b>{changed}</b> of 300 answers change." in page
+    assert f"<b>{changed}</b> of 300 answers change ({changed / 300:.1%})." in page
+    assert "Compared on 300 rows without true labels." in page
     assert "None" not in page
 
 

@@ -210,7 +210,7 @@ CORPUS = {
     "unclosed-quote.csv": (csv('cat,dog,fox,label\n.5,.3,.2,"cat\n'), "no label 'cat"),
     "one-column.csv": (csv("label\ncat\n"), "no columns of decimal numbers|'cat'"),
     "one-number.csv": (csv("cat,label\n.5,cat\n"), "no columns of decimal numbers"),
-    "a-parquet.csv": (GOOD_PARQUET, "could not be read|no columns|one cell per column"),
+    "a-parquet.csv": (GOOD_PARQUET, "could not be read|no columns|one cell per column|not UTF-8"),
     "truncated.parquet": (GOOD_PARQUET[:-200], "could not be read"),
     "beheaded.parquet": (GOOD_PARQUET[200:], "could not be read"),
     "garbage.parquet": (b"PAR1" + bytes(range(200)) + b"PAR1", "could not be read"),

@@ -9,6 +9,7 @@ def test_the_demo_ends_with_tables_and_a_report(tmp_path):
     assert (code, error) == (0, "")
     for name in ("OSR", "OSR, calibrated", "mask", "retrained", "retrained again, calibrated"):
         assert name in out
+    assert "…" not in out  # nothing is cut off in 80 columns
     assert sorted(os.listdir(tmp_path / "demo")) == [
         "cifar10-retrained-again.parquet",
         "cifar10-retrained.parquet",

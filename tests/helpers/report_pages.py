@@ -2,11 +2,14 @@
 
 import copy
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 
+from unlabel import LabelPlan, OutputFilter
 from unlabel.evaluation.summary_check import check_summary
+from unlabel.evaluation.trial import try_filter, try_labels
 
 CLASSES = ["ant", "bee", "cow", "dog", "elk", "fox"]
 REMOVED = ["bee", "elk"]
@@ -26,6 +29,37 @@ def outputs(labels, columns, seed):
     logits[np.arange(len(labels)), labels] += draw.normal(2.5, 1.5, size=len(labels))
     rows = np.exp(logits[:, columns])
     return rows / rows.sum(axis=1, keepdims=True)
+
+
+def of_intents(n_labels=77, rows_each=6, **options):
+    """A trial of many labels with long names, of every kind of change, with unknown."""
+    topics = ["card_payment", "cash_withdrawal", "bank-transfer", "exchange.rate", "top_up"]
+    names = [
+        f"{topics[i % 5]}_{'wrong_' * (i % 3)}not_recognised_{i // 5}" for i in range(n_labels)
+    ]
+    labels = np.arange(n_labels * rows_each) % n_labels
+    draw = np.random.default_rng(0)
+    logits = draw.normal(size=(len(labels), n_labels))
+    logits[np.arange(len(labels)), labels] += draw.normal(4, 2, size=len(labels))
+    logits[::3, :2] += 4.5  # towards the labels that are retired
+    rows = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    plan = LabelPlan(
+        {
+            names[0]: None,
+            names[1]: None,
+            names[2]: "merged_intents_of_two_kinds",
+            names[3]: "merged_intents_of_two_kinds",
+            names[4]: "a_new_name_that_is_long_too",
+            names[5]: {"the_first_part": 0.5, "the_second_part": 0.5},
+        },
+        title="Intents, version 2",
+        note="A note.",
+    )
+    if options.pop("truth", True):
+        trial = try_labels(rows, np.array(names)[labels], classes=names, remove=plan)
+    else:
+        trial = try_filter(OutputFilter.mask(names, plan), rows)
+    return replace(trial, unknown_above=0.33, **options)
 
 
 def renamed(summary, names):
@@ -85,6 +119,8 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attributes):
+        if tag == "wbr":  # where a name may break depends on its letters
+            return
         self.elements.append((tag, tuple(key for key, _ in attributes)))
         self.values += attributes
         self.style = tag == "style"

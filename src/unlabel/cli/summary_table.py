@@ -24,7 +24,6 @@ COLUMNS = {
     ("share_right", "retained"): "rows\nright",
     ("log_loss",): "log-\nloss",
     ("calibration_error",): "calib\nerror",
-    ("coverage", "retained"): "cover-\nage",
     ("to_retrained", "kl", "retained"): "KL,\nkept",
     ("to_retrained", "kl", "removed"): "KL,\ngone",
     ("attack_auc",): "attack\nAUC",

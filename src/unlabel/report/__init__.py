@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from unlabel.errors import needs_extra
 from unlabel.evaluation.summary import Summary
-from unlabel.report import formatting, plots, sentences
+from unlabel.report import formatting, impact, plots, sentences
 from unlabel.report.comparison import INPUTS, compare
+from unlabel.report.destinations import destinations
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,13 +30,17 @@ def render(summary: Summary) -> str:
     str
         An HTML document, to be written as UTF-8. The same summary gives the same text.
     """
+    facts = sentences.gather(summary)
     template = environment().get_template("page.html.j2")
     page: str = template.render(
         summary=summary,
         inputs=INPUTS,
-        facts=sentences.gather(summary),
+        facts=facts,
+        strips=impact.strips(facts["shown"]["impact"]),
+        moves=impact.moves(summary),
+        moved_labels=impact.by_label(summary),
         comparison=compare(summary["figures"]),
-        destinations=plots.destinations(summary),
+        destinations=destinations(summary),
         accuracy=plots.accuracy(summary),
         reliability=plots.reliability(summary),
         changed=plots.changed(summary),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.trial import AGAIN, BASE, CALIBRATED, RETRAINED
-from unlabel.report.formatting import percent, score
+from unlabel.report.formatting import NOTHING, count, percent, score
 
 Path = tuple[str, ...]
 # How bad a value is if the lowest, or the highest, is best.
@@ -47,6 +47,11 @@ def from_chance(value: float) -> float:
     return abs(value - 0.5)
 
 
+def rows(number: float | None) -> str:
+    """Write a number of rows."""
+    return NOTHING if number is None else count(int(number))
+
+
 def _by_kind(name: str, path: Path, retained: str, removed: str, **options: Any) -> list[Metric]:
     """Define a metric on both kinds of inputs, each with its own hint."""
     return [
@@ -76,6 +81,20 @@ TOPICS: dict[str, list[Metric]] = {
             "The same for inputs of retired labels. 0 once the output no longer has them.",
             ("accuracy", "removed"),
             low,
+        ),
+        Metric(
+            "Corrected",
+            "Rows of retained labels that were wrong before and are right. Higher is better.",
+            ("impact", "corrected"),
+            high,
+            write=rows,
+        ),
+        Metric(
+            "Regressed",
+            "Rows of retained labels that were right before and are not. Lower is better.",
+            ("impact", "regressed"),
+            low,
+            write=rows,
         ),
         *_by_kind(
             "Changed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from unlabel._typing import Label
@@ -96,10 +97,21 @@ def clean(text: str) -> str:
     )
 
 
+def pieces(label: Label) -> list[str]:
+    """Divide a label's name where a line may end: after the signs that join its words.
+
+    Examples
+    --------
+    >>> pieces("top_up.by-card <1>")
+    ['top_', 'up.', 'by-', 'card <1>']
+    """
+    return re.split(r"(?<=[_.:/-])(?=[^\W_])", name(label))
+
+
 def mark(output: str) -> str:
     """Choose an output's style, its colour and the shape of its points, the same everywhere."""
     known = {"base model": "base", "mask": "mask", "retrained": "goal", "retrained again": "again"}
     return known.get(output.removesuffix(", calibrated"), "osr")
 
 
-FILTERS = (name, clean, score, percent, ratio, signed, count, mark)
+FILTERS = (name, pieces, clean, score, percent, ratio, signed, count, mark)

@@ -11,18 +11,20 @@ from typing import Any, NamedTuple
 
 from unlabel._labels import label_key
 from unlabel._typing import Label
+from unlabel.evaluation.impact import wilson_intervals
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.trial import BASE, CALIBRATED, RETRAINED
 from unlabel.report.axis import Tick, axis, percent, place
 from unlabel.report.comparison import INPUTS, value_at
 
-MOST_PANELS = 12
 MOST_LABELS = 16
 MOST_LISTED = 1000
-FEWEST_BARS, SMALLEST_SHARE = 3, 0.01
 FEW_ROWS = 10
 SMALLEST_POINT, LARGER_POINT = 2.5, 5.0
 THRESHOLDS_LISTED = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+Span = tuple[float, float]
 
 
 class Bar(NamedTuple):
@@ -33,17 +35,8 @@ class Bar(NamedTuple):
     width: float
 
 
-class Origin(NamedTuple):
-    """The mean output over the inputs of one retired label."""
-
-    label: Label
-    rows: int
-    bars: list[Bar]
-    others: Bar | None
-
-
 class Dumbbell(NamedTuple):
-    """A label's accuracy before and after, with the positions of both on the axis."""
+    """A label's accuracy before and after, with the positions of both and of their intervals."""
 
     label: Label
     to: Label | None
@@ -54,6 +47,8 @@ class Dumbbell(NamedTuple):
     change: float | None
     before_at: float | None = None
     after_at: float | None = None
+    before_span: Span | None = None
+    after_span: Span | None = None
 
 
 class Point(NamedTuple):
@@ -88,36 +83,6 @@ class Distance(NamedTuple):
     spots: list[Spot]
 
 
-def destinations(summary: Summary) -> dict[str, Any]:
-    """Lay out the mean output over the inputs of each retired label, most inputs first."""
-    known = [entry for entry in summary["destinations"] if entry["to"]]
-    if len(known) > MOST_PANELS:
-        known.sort(key=lambda entry: -entry["rows"])
-    n_retained = len(summary["labels"]["retained"])
-
-    def origin(entry: dict[str, Any], longest: float = 1.0) -> Origin:
-        bars = [
-            Bar(to["label"], to["share"], percent(to["share"] / longest))
-            for number, to in enumerate(entry["to"])
-            if to["share"] >= SMALLEST_SHARE or number < FEWEST_BARS
-        ]
-        n_others = n_retained - len(bars)
-        rest = max(1.0 - sum(bar.value for bar in bars), 0.0)
-        others = Bar(n_others, rest, percent(rest / longest)) if n_others else None
-        return Origin(entry["label"], entry["rows"], bars, others)
-
-    drawn, listed = known[:MOST_PANELS], known[MOST_PANELS : MOST_PANELS + MOST_LISTED]
-    panels = [origin(entry) for entry in drawn]
-    bars = [bar for panel in panels for bar in [*panel.bars, panel.others] if bar]
-    longest = max((bar.value for bar in bars), default=1.0)
-    return {
-        "panels": [origin(entry, longest) for entry in drawn],
-        "more": [origin(entry) for entry in listed],
-        "left_out": len(known) - len(drawn) - len(listed),
-        "without_rows": len(summary["destinations"]) - len(known),
-    }
-
-
 def accuracy(summary: Summary) -> dict[str, Any]:
     """Lay out accuracy by label: those that gain or lose most inputs first, lost ones last."""
     retired = {label_key(label) for label in summary["labels"]["removed"]}
@@ -131,17 +96,25 @@ def accuracy(summary: Summary) -> dict[str, Any]:
     retained.sort(key=lambda label: -round(abs(label.change or 0.0) * label.rows, 6))
     lost = sorted((label for label in every if label.fate), key=lambda label: -label.rows)
     changes = [round(label.change or 0.0, 9) for label in retained]
-    gains = [(label.change or 0.0) * label.rows for label in retained]
     # Labels that are retired or split only show that they are gone: a few of them are enough.
     drawn, drawn_lost = retained[:MOST_LABELS], lost[: MOST_LABELS // 2]
     more = retained[MOST_LABELS:] + lost[MOST_LABELS // 2 :]
-    both = [value for label in drawn + drawn_lost for value in (label.before, label.after)]
-    shown = [value for value in both if value is not None]
-    ticks = axis(min(shown), max(shown)) if shown else axis(0.0, 1.0)
+    intervals = [
+        interval
+        for label in drawn + drawn_lost
+        for share in (label.before, label.after)
+        if (interval := _interval(share, label.rows))
+    ]
+    lowest = min((low for low, _ in intervals), default=0.0)
+    ticks = axis(lowest, max((high for _, high in intervals), default=1.0))
 
     def placed(label: Dumbbell) -> Dumbbell:
-        before_at, after_at = place(label.before, ticks), place(label.after, ticks)
-        return label._replace(before_at=before_at, after_at=after_at)
+        return label._replace(
+            before_at=place(label.before, ticks),
+            after_at=place(label.after, ticks),
+            before_span=_span(label.before, label.rows, ticks),
+            after_span=_span(label.after, label.rows, ticks),
+        )
 
     return {
         "ticks": ticks,
@@ -152,9 +125,22 @@ def accuracy(summary: Summary) -> dict[str, Any]:
         "better": sum(change > 0 for change in changes),
         "worse": sum(change < 0 for change in changes),
         "same": sum(change == 0 for change in changes),
-        "net_right": round(sum(gains)) if gains else None,
         "without_rows": len(every) - len(retained) - len(lost),
     }
+
+
+def _interval(share: float | None, rows: int) -> Span | None:
+    """Compute the interval of a share of rows."""
+    if share is None or not rows:
+        return None if share is None else (share, share)
+    low, high = wilson_intervals(min(max(share, 0.0), 1.0) * rows, rows)
+    return float(low), float(high)
+
+
+def _span(share: float | None, rows: int, ticks: list[Tick]) -> Span | None:
+    """Place the interval of a share on an axis."""
+    interval = _interval(share, rows)
+    return interval and (place(interval[0], ticks) or 0.0, place(interval[1], ticks) or 0.0)
 
 
 def reliability(summary: Summary) -> list[dict[str, Any]]:

@@ -40,7 +40,9 @@ class CsvFile:
         with read_bytes(path) as (file, _):
             self._find_header(cast(BufferedIOBase, file), separator)
         self._block = min(max(LEAST_BLOCK, ROWS_PER_BLOCK * len(self._header)), LARGEST_BLOCK)
+        self._types: dict[str, pa.DataType] = {}
         try:
+            self._types = dict.fromkeys(self._parse(b"", 0).schema.names, pa.string())
             # The first rows show whether the separator is right before columns are looked for.
             self.schema = self._parse(self._kept[: self._rows.end_of_last(self._kept)], 0).schema
             self.schema.names  # noqa: B018, decodes the names
@@ -129,7 +131,7 @@ class CsvFile:
                 pa.BufferReader(content),
                 pa.csv.ReadOptions(block_size=len(content) + 1, use_threads=False),
                 pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
-                pa.csv.ConvertOptions(default_column_type=pa.string()),
+                pa.csv.ConvertOptions(column_types=self._types),
             )
         except pa.ArrowInvalid as error:
             if "invalid UTF8" in str(error):

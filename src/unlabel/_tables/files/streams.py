@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from unlabel.errors import UnlabelError
 
 STANDARD = Path("-")  # standard input or output
 GZIP = ".gz"
+SECONDS_PER_WAIT = 0.5
 
 
 @contextmanager
@@ -24,7 +26,9 @@ def read_bytes(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], float]]]:
     if path == STANDARD:
         if sys.stdin is None or sys.stdin.buffer.isatty():
             raise UnlabelError("Nothing is piped into standard input: give a file in place of -.")
-        yield sys.stdin.buffer, lambda: 0.0
+        is_waited_for = isinstance(sys.stdin.buffer, io.BufferedReader) and os.name != "nt"
+        file = _StandardInput() if is_waited_for else sys.stdin.buffer
+        yield cast(BinaryIO, file), lambda: 0.0
         return
     with require_file(path).open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -46,6 +50,28 @@ def write_bytes(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         # Without a name and a time in it, the same rows give the same bytes.
         with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
             yield cast(BinaryIO, packed)
+
+
+class _StandardInput:
+    """Standard input without a buffer, waited for in steps.
+
+    A signal that comes just before a read, and not during it, is not noticed until the read ends.
+    """
+
+    def read1(self, size: int) -> bytes:
+        """Read what is there, once there is something."""
+        number = sys.stdin.fileno()
+        while not select.select([number], [], [], SECONDS_PER_WAIT)[0]:
+            pass
+        return os.read(number, size)
+
+    def read(self, size: int) -> bytes:
+        """Read as many bytes as there are up to the end."""
+        pieces = []
+        while size and (piece := self.read1(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
 
 @contextmanager
