@@ -220,7 +220,7 @@ def checked_rows(
 ) -> Floats:
     """Read and validate the confidences of a part, divided by their sums if asked to."""
     rows = part.confidences()
-    if predictions.logs:
+    if predictions.logs and input == "probabilities":  # log-probabilities are logits as they are
         with np.errstate(over="ignore"):  # infinity is refused
             rows = np.exp(rows)
     if reading.partial:  # where they are filtered, they are validated
