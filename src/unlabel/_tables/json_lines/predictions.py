@@ -26,7 +26,7 @@ from unlabel._tables.json_lines.scores import LISTS_OF_LOGS, LOGS, Form, Named
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._typing import Columns, Float64s, Floats, Label, Progress
+from unlabel._typing import Booleans, Columns, Float64s, Floats, Label, Progress
 from unlabel.errors import RowError, UnlabelError
 
 TOKENS = ("token", "tokens")
@@ -71,9 +71,11 @@ class JsonPart:
         mass = np.exp(others.scores) if own.logs else others.scores
         return np.bincount(others.of_row, mass, minlength=len(self)).astype(np.float64)
 
-    def is_descending(self) -> bool:
-        """Tell whether no line names a label before one with a larger score."""
-        return self._named.entries.are_descending()
+    def descending(self) -> Booleans:
+        """Tell which lines name no label before one with a larger score, where a form sorts."""
+        if not self.predictions.form.sorts:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self._named.entries.descending()
 
     def cells(self, name: str) -> pa.Array:
         """Give the values of a field beside the confidences."""
@@ -102,7 +104,7 @@ class JsonPredictions:
     first: Any  # the first line, decoded
     guess: str = ""
     doubtful: str = ""
-    names_numbers: bool = False  # whether labels are named by numbers, not texts
+    names_numbers: bool = False  # or by truth values: whether no label is named by a text
     _found: dict[str, FieldPath | None] = field(default_factory=dict)
 
     @property

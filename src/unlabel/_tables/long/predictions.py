@@ -138,14 +138,10 @@ class LongPredictions:
             raise UnlabelError(f"A long table does not fit into {out}: name it .csv or .parquet.")
         output = LongOutput(rewriting, self.columns)
         schema = output.schema(self.table.schema, str(self.path))
-        descending: bool | None = None
         with write_table(out, schema, overwrite=overwrite, like=self.table) as write:
 
             def write_part(part: LongPart, rewritten: Rewritten) -> int:
-                nonlocal descending
-                if descending is None:
-                    descending = part.entries.are_descending()
-                write(output.of(part, rewritten, descending=descending))
+                write(output.of(part, rewritten))
                 return len(part) if rewritten.kept is None else int(rewritten.kept.sum())
 
             yield write_part
