@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from unlabel._tables.columns.layout import nearest_column
 from unlabel._tables.entries import UNKNOWN, refuse_other_labels
-from unlabel._tables.files.formats import errors_naming
+from unlabel._tables.files.formats import errors_naming, rows_at_once
 from unlabel._tables.files.streams import STANDARD, write_bytes
 from unlabel._tables.json_lines.fields import Fields, find_path, named
 from unlabel._tables.json_lines.fields import Path as FieldPath
@@ -151,12 +151,15 @@ class JsonPredictions:
         return np.fromiter(found, np.intp, len(labels))
 
     def parts(self, progress: Progress) -> Iterator[JsonPart]:
-        """Yield the blocks of the file."""
+        """Yield the blocks of the file, or parts of them if there are very many labels."""
+        most = rows_at_once(len(self.classes))
         decoder = OBJECTS if isinstance(self.first, dict) else VALUES
         for block in self.lines.blocks():
             with errors_naming(self.path):
                 values, numbers = block.values(decoder)
-            yield JsonPart(Fields(values), numbers, self)
+            for start in range(0, len(values), most):
+                end = start + most
+                yield JsonPart(Fields(values[start:end]), numbers[start:end], self)
             progress(block.done)
 
     def _find(self, name: str) -> FieldPath | None:

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from unlabel._labels import as_classes, listing
 from unlabel._tables.columns.layout import no_label_column, require_columns
-from unlabel._tables.files import formats
-from unlabel._tables.files.formats import Table, errors_naming
+from unlabel._tables.files.formats import Table, errors_naming, rows_at_once
 from unlabel._tables.files.streams import STANDARD
 from unlabel._tables.files.writing import output_format, write_table
 from unlabel._tables.labels import positions_by_text
@@ -59,8 +58,7 @@ class LongPredictions:
     def parts(self, progress: Progress) -> Iterator[LongPart]:
         """Yield the ids, some at a time; refuse one that comes back after others."""
         seen = SeenIds(None if self.path == STANDARD else self._ids_from_the_start)
-        # Ids may name few of very many labels.
-        most = max(1, formats.BATCH_ENTRIES // len(self.classes))
+        most = rows_at_once(len(self.classes))  # ids may name few of very many labels
         for chunk, done in self._chunks():
             with errors_naming(self.path):
                 ids = self._ids(chunk)
@@ -76,7 +74,7 @@ class LongPredictions:
 
     def _ids(self, chunk: LongPart) -> pa.Array:
         """Give the id of each row of confidences."""
-        return id_cells(chunk.cells(self.columns.id), self.columns.id)
+        return id_cells(chunk.of_first_rows(self.columns.id), self.columns.id)
 
     def _ids_from_the_start(self) -> Iterator[pa.Array]:
         for chunk, _ in self._chunks():
