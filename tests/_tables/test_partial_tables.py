@@ -171,6 +171,25 @@ def test_options_that_need_whole_rows_or_partial_ones_are_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
+@pytest.mark.parametrize("row", [".9,.9,", "-.1,.3,", ",,"])
+def test_rows_that_cannot_be_partial_are_not_read(tmp_path, row):
+    (tmp_path / "in.csv").write_text(f"cat,dog,fox\n.5,.2,\n{row}\n")
+    with pytest.raises(UnlabelError, match=r"in.csv: Row 1 (sums to|gives the label|names no)"):
+        read(tmp_path / "in.csv", classes=NAMES, partial=True)
+
+
+def test_a_top_answer_is_not_a_true_label(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"label": "cat", "score": 0.5}\n')
+    rows = read(tmp_path / "in.jsonl", classes=NAMES, partial=True)
+    np.testing.assert_array_equal(rows.confidences, [[0.5, np.nan, np.nan]])
+    assert rows.labels is None
+
+
+def test_standard_input_is_not_read_whole():
+    with pytest.raises(UnlabelError, match="Only apply reads standard input"):
+        read("-", format="csv")
+
+
 def test_other_labels_need_partial_rows(tmp_path):
     (tmp_path / "in.jsonl").write_text('{"cat": 0.5, "dog": 0.2, "fox": 0.3}\n')
     mask = OutputFilter.mask(NAMES, ["cat"])

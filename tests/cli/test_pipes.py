@@ -78,6 +78,37 @@ def test_a_pipe_gives_what_files_give(folder, format, separator):
     assert gzip.decompress(packed).count(b"\n") == through_files.count(b"\n")
 
 
+def test_ids_of_a_piped_long_table_in_any_order(folder):
+    ids = [*range(1000, 4000), *range(999, 0, -1)]
+    cells = [
+        f"{i},{name},{x}\n" for i in ids for name, x in zip(NAMES, (0.5, 0.25, 0.25), strict=True)
+    ]
+    content = ("id,label,score\n" + "".join(cells)).encode()
+    (folder / "in.csv").write_bytes(content)
+    long = ("--long", "id,label,score")
+    assert run(folder, "in.csv", *long, "--out", "out.csv")[0] == 0
+    piped = ("-", "--format", "csv", *long)
+    assert run(folder, *piped, given=content)[:2] == (0, (folder / "out.csv").read_bytes())
+    code, _, error = run(folder, *piped, given=content + b"2000,cat,1\n")
+    assert code == 2
+    assert error.startswith("Error: standard input: The id '2000' comes back in row 11997,")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (b"", "standard input has no lines: give"),
+        (b"x\n", "standard input: Line 1 is not JSON"),
+        (b'{"cat": 0.5, "dog": 0.5, "fox": 0.5}\n', "standard input: Line 1 is not a probability"),
+        (gzip.compress(b"x"), "standard input: The file is packed with gzip"),
+    ],
+)
+def test_messages_about_piped_lines_name_standard_input(folder, given, says):
+    code, out, error = run(folder, "-", "--format", "jsonl", given=given)
+    assert (code, out) == (2, b"")
+    assert error.startswith(f"Error: {says}")
+
+
 def test_files_may_be_packed_or_named_otherwise(folder):
     content = b"cat,dog,fox,text\n" + LINE * 3
     (folder / "in.csv.gz").write_bytes(gzip.compress(content))
@@ -201,7 +232,7 @@ def test_an_error_comes_after_the_rows_before_it(folder):
         (
             ("in.csv", "--out", "o.csv", "--engine", "spark", "--separator", ";"),
             b"",
-            "Spark goes by",
+            "--separator is not for Spark",
         ),
     ],
 )

@@ -62,6 +62,7 @@ class Table:
     read: Callable[[], Batches]
     classes: tuple[Label, ...] | None = None  # if the file itself names the labels
     separator: str = SEPARATED["csv"]  # of a csv file
+    is_pipe: bool = False  # which can be read but once
 
     def batches(self) -> Batches:
         """Yield batches from the start, each with the fraction of the file read so far."""
@@ -167,7 +168,8 @@ def _open_separated(path: Path, kind: Format, separator: str | None) -> Table:
     name = shown(path)
     with _reading(name, kind):
         file = CsvFile(path, separator)
-    return Table(name, kind, file.schema, file.read, separator=file.separator)
+    is_pipe = path == STANDARD
+    return Table(name, kind, file.schema, file.read, separator=file.separator, is_pipe=is_pipe)
 
 
 def _open_parquet(path: Path) -> Table:

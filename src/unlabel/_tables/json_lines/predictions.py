@@ -16,7 +16,7 @@ import pyarrow as pa
 from unlabel._tables.columns.layout import nearest_column
 from unlabel._tables.entries import UNKNOWN, refuse_other_labels
 from unlabel._tables.files.formats import errors_naming, rows_at_once
-from unlabel._tables.files.streams import STANDARD, write_bytes
+from unlabel._tables.files.streams import STANDARD, shown, write_bytes
 from unlabel._tables.json_lines.fields import Fields, find_path, named
 from unlabel._tables.json_lines.fields import Path as FieldPath
 from unlabel._tables.json_lines.lines import OBJECTS, VALUES, JsonLines, plain_value
@@ -110,7 +110,7 @@ class JsonPredictions:
     @property
     def path(self) -> Path:
         """The file."""
-        return self.lines.path
+        return shown(self.lines.path)
 
     @property
     def layout(self) -> str:
@@ -171,8 +171,8 @@ class JsonPredictions:
         return self._found[name]
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a field of a name."""
-        return self._find(name) is not None
+        """Tell whether there is a field of a name beside the confidences."""
+        return self._find(name) is not None and not self.is_own(name)
 
     def path_of(self, name: str) -> FieldPath:
         """Find a field by its name, or by a path such as ``meta.label``."""
@@ -185,7 +185,7 @@ class JsonPredictions:
 
     def require(self, name: str, advice: str = "") -> None:
         """Refuse a file without a field of a name."""
-        if not self.has(name):
+        if self._find(name) is None:
             hint = ", and its lines are lists"
             if isinstance(self.first, dict):
                 hint = nearest_column([*self.first], name)

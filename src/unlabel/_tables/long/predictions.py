@@ -14,7 +14,6 @@ import pyarrow as pa
 from unlabel._labels import as_classes, listing
 from unlabel._tables.columns.layout import no_label_column, require_columns
 from unlabel._tables.files.formats import Table, errors_naming, rows_at_once
-from unlabel._tables.files.streams import STANDARD
 from unlabel._tables.files.writing import output_format, write_table
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.long.output import LongOutput
@@ -57,7 +56,7 @@ class LongPredictions:
 
     def parts(self, progress: Progress) -> Iterator[LongPart]:
         """Yield the ids, some at a time; refuse one that comes back after others."""
-        seen = SeenIds(None if self.path == STANDARD else self._ids_from_the_start)
+        seen = SeenIds(None if self.table.is_pipe else self._ids_from_the_start)
         most = rows_at_once(len(self.classes))  # ids may name few of very many labels
         for chunk, done in self._chunks():
             with errors_naming(self.path):
