@@ -137,8 +137,8 @@ def apply(
 ) -> None:
     """Apply a filter to a table of predictions.
 
-    Formats are .parquet, .feather, .npy, .npz, .csv and .tsv; the last two may be packed (.csv.gz)
-    or piped. The table is streamed, batch by batch. The result's labels take the place of the
+    Formats are .parquet, .feather, .npy, .npz, .csv, .tsv and .jsonl; the last three may be packed
+    (.csv.gz) or piped. The table is streamed, batch by batch. The result's labels take the place of the
     model's; columns without confidences stay as they are.
     """
     if out is None:
