@@ -42,9 +42,9 @@ def small_batches(monkeypatch):
 
 
 def long_rows():
-    """Make the rows of a long table; the true label counts in the first row of an id."""
+    """Make the rows of a long table; each of them has the true label of its id."""
     return [
-        {"id": i, "label": label, "score": row[at], "truth": "?" if at else TRUTH[i]}
+        {"id": i, "label": label, "score": row[at], "truth": TRUTH[i]}
         for i, row in enumerate(ROWS)
         for at, label in enumerate(NAMES)
     ]
