@@ -138,8 +138,8 @@ def apply(
     """Apply a filter to a table of predictions.
 
     Formats are .parquet, .feather, .npy, .npz, .csv, .tsv and .jsonl; the last three may be packed
-    (.csv.gz) or piped. The table is streamed, batch by batch. The result's labels take the place of the
-    model's; columns without confidences stay as they are.
+    (.csv.gz) or piped. The table is streamed, batch by batch. The result's labels take the place of
+    the model's; columns without confidences stay as they are.
     """
     if out is None:
         if predictions != STANDARD:
