@@ -24,6 +24,7 @@ from unlabel.validation import choice
 with needs_extra("cli"):
     from unlabel._tables import streaming
     from unlabel._tables.allowing import allowing
+    from unlabel._tables.files.streams import refuse_standard_input
     from unlabel._tables.opening import open_predictions
     from unlabel._tables.predictions import (
         TABLE_INPUTS,
@@ -113,6 +114,7 @@ def read(
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """
+    refuse_standard_input(path)
     choice(input, TABLE_INPUTS, "input")
     reading = reading_of(
         input,

@@ -386,3 +386,10 @@ def test_evaluate_with_a_retrained_model(tmp_path):
     plain.write(new, [{"s": plain.as_entries(NAMES, row)} for _, row in pairs])
     with pytest.raises(UnlabelError, match=r"new\.jsonl has a column 'emu', a retired label"):
         evaluated(new)
+
+
+def test_a_field_that_names_labels_at_first_may_hold_anything_later(folder):
+    row = dict(zip(NAMES, [0.2] * 5, strict=True))
+    lines = [{"was": NAMES[i % 5], "note": "-" * 50, "scores": row} for i in range(30)]
+    written = applied(folder, [*lines, {"was": {"a": 1}, "scores": row}])
+    assert written[-1]["was"] == {"a": 1}

@@ -42,9 +42,9 @@ def small_batches(monkeypatch):
 
 
 def long_rows():
-    """Make the rows of a long table; the true label counts in the first row of an id."""
+    """Make the rows of a long table; each of them has the true label of its id."""
     return [
-        {"id": i, "label": label, "score": row[at], "truth": "?" if at else TRUTH[i]}
+        {"id": i, "label": label, "score": row[at], "truth": TRUTH[i]}
         for i, row in enumerate(ROWS)
         for at, label in enumerate(NAMES)
     ]
@@ -75,7 +75,7 @@ def test_evaluate_reads_long_tables(tmp_path):
     pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "long.parquet")
     wide = {"truth": TRUTH} | dict(zip(NAMES, ROWS.T, strict=True))
     pa.parquet.write_table(pa.table(wide), tmp_path / "wide.parquet")
-    new = plain_long.changed(rows, {"bee": None}, NAMES, descending=False)
+    new = plain_long.changed(rows, {"bee": None}, NAMES)
     pa.parquet.write_table(pa.Table.from_pylist(new), tmp_path / "retrained.parquet")
     expected = plain.changed_rows({"bee": None}, NAMES, ROWS)
     left = dict(zip(["ant", "cat", "emu"], expected.T, strict=True))
@@ -117,8 +117,7 @@ def test_partial_rows_are_nan_where_no_label_is_named(tmp_path):
     np.testing.assert_array_equal(rows, expected)
 
 
-@pytest.mark.parametrize("descending", [False, True])
-def test_partial_results_leave_out_what_is_not_named(descending):
+def test_partial_results_leave_out_what_is_not_named():
     columns = {
         "label": ["cat", "ant", "bee", "emu", "ant", "cat"],
         "score": np.float32([0.25, 0.25, 0.125, 1, 0.25, 0.5]),
@@ -132,21 +131,19 @@ def test_partial_results_leave_out_what_is_not_named(descending):
     changed, top = np.array([True, True, False]), pa.array(["x", None, "cat"])
     result = Rewritten(lower, {"top": top}, {}, changed, upper=2 * lower)
     output = LongOutput(Rewriting(fitted, ApplyOptions()), names)
-    after = output.of(part, result, descending=descending)
+    after = output.of(part, result)
     assert after.schema.names == ["label", "score", "score_upper", "id", "n", "top"]
     assert after.schema.field("score_upper").type == pa.float32()
     found = [tuple(row.values()) for row in after.to_pylist()]
     expected = [
+        ("x", 0.375, 0.75, "a", "1", "x"),  # as the scores of this id descend
         ("cat", 0.25, 0.5, "a", "0", "x"),
-        ("x", 0.375, 0.75, "a", "1", "x"),
         (None, None, None, "b", "3", None),
         ("x", 0.25, 0.5, "c", "4", "cat"),
         ("cat", 0.5, 1.0, "c", "5", "cat"),
     ]
-    if descending:
-        expected = [expected[i] for i in (1, 0, 2, 4, 3)]
     assert found == expected
-    kept = output.of(part, result._replace(kept=changed), descending=descending)
+    kept = output.of(part, result._replace(kept=changed))
     assert [tuple(row.values()) for row in kept.to_pylist()] == expected[:3]
 
 

@@ -320,6 +320,6 @@ def test_a_line_of_200_megabytes_takes_little_memory(tmp_path):
         run.stdin.close()
     run.stdout.close()
     assert run.wait() == 0
-    assert error == "-: Line 2 has more than 64 MiB: shorten it."
+    assert error == "standard input: Line 2 has more than 64 MiB: shorten it."
     assert float(grown) < 160
     assert os.listdir(tmp_path) == []

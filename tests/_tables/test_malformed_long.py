@@ -187,6 +187,40 @@ def test_labels_that_the_column_cannot_hold(tmp_path):
     assert os.listdir(tmp_path) == ["in.parquet"]
 
 
+@pytest.mark.parametrize("cells", [["cat", "dog"], ["cat", None], [None, "cat"]])
+def test_columns_that_options_name_have_one_value_per_id(tmp_path, cells):
+    table = parquet(was=["cat"] * 3 + [*cells, "cat"], truth=["cat"] * 3 + [*cells, "cat"])
+    (tmp_path / "in.parquet").write_bytes(table)
+    long = Reading(long=("id", "label", "score"))
+    says = (
+        r"in.parquet: Row 3 \(id 'b'\) is the first of its id, whose rows have several values in "
+        "column '{}': give all of them the same.$"
+    )
+    mask = OutputFilter.mask(NAMES, ["fox"])
+    options = ApplyOptions(reading=long, update_column="was")
+    with pytest.raises(UnlabelError, match=says.format("was")):
+        apply_table(mask, tmp_path / "in.parquet", tmp_path / "out.parquet", options, no_progress)
+    with pytest.raises(UnlabelError, match=says.format("truth")):
+        fit_table(
+            tmp_path / "in.parquet",
+            remove=["fox"],
+            keep=None,
+            method="osr",
+            input="probabilities",
+            calibrate=False,
+            classes=NAMES,
+            reading=long,
+            label_column="truth",
+            progress=no_progress,
+        )
+    assert os.listdir(tmp_path) == ["in.parquet"]
+    apply_table(
+        mask, tmp_path / "in.parquet", tmp_path / "out.parquet", ApplyOptions(long), no_progress
+    )
+    kept = pa.parquet.read_table(tmp_path / "out.parquet")["was"].to_pylist()
+    assert kept == ["cat", "cat", *cells]  # the rows of foxes are gone
+
+
 @pytest.mark.parametrize("column", ["id", "label", "score"])
 def test_the_three_columns_are_not_updated(tmp_path, column):
     assert refusal(tmp_path, "in.csv", GOOD.encode(), update_column=column) == (

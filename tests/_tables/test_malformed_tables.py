@@ -256,7 +256,7 @@ CORPUS = {
     "huge-shape.npy": (claims_shape((10**12, 3)), "could not be read"),
     "negative-shape.npy": (claims_shape((-5, 3)), "could not be read|shape"),
     "truncated.npy": (npy(np.eye(3))[:-40], "could not be read"),
-    "no-magic.npy": (bytes(500), "could not be read"),
+    "no-magic.npy": (bytes(500), "It does not hold an npy array"),
     "latin-1-header.csv": ("caf\xe9,dog,fox\n.5,.3,.2\n".encode("latin-1"), "not UTF-8: save"),
     "not-utf-8.parquet": (
         GOOD_PARQUET.replace(b"fox", b"f\xffx"),

@@ -164,10 +164,79 @@ def test_options_that_need_whole_rows_or_partial_ones_are_refused(tmp_path):
         (mask, {"partial": True, "input": "logits"}, "The filter takes logits"),
         (mask, {"interval": True}, r"interval \(--interval\) is for partial rows"),
         (mask, {"top_k": True}, r"top_k \(--top-k\) is for partial rows"),
+        (mask, {"other_labels": "retired"}, "other_labels .* is for JSON lines"),
     ):
         with pytest.raises(UnlabelError, match=says):
             apply_table(fitted, tmp_path / "in.csv", tmp_path / "out.csv", **options)
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+@pytest.mark.parametrize("row", [".9,.9,", "-.1,.3,", ",,"])
+def test_rows_that_cannot_be_partial_are_not_read(tmp_path, row):
+    (tmp_path / "in.csv").write_text(f"cat,dog,fox\n.5,.2,\n{row}\n")
+    with pytest.raises(UnlabelError, match=r"in.csv: Row 1 (sums to|gives the label|names no)"):
+        read(tmp_path / "in.csv", classes=NAMES, partial=True)
+
+
+def test_a_top_answer_is_not_a_true_label(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"label": "cat", "score": 0.5}\n')
+    rows = read(tmp_path / "in.jsonl", classes=NAMES, partial=True)
+    np.testing.assert_array_equal(rows.confidences, [[0.5, np.nan, np.nan]])
+    assert rows.labels is None
+
+
+def test_standard_input_is_not_read_whole():
+    with pytest.raises(UnlabelError, match="Only apply reads standard input"):
+        read("-", format="csv")
+
+
+def test_other_labels_need_partial_rows(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"cat": 0.5, "dog": 0.2, "fox": 0.3}\n')
+    mask = OutputFilter.mask(NAMES, ["cat"])
+    with pytest.raises(UnlabelError, match=r"other_labels .* is for partial rows"):
+        apply_table(mask, tmp_path / "in.jsonl", tmp_path / "out.jsonl", other_labels="retired")
+
+
+def test_rows_without_an_answer_have_changed(tmp_path):
+    lines = [{"fox": 0.6}, {"fox": 0.6, "dog": 0.3}, {"dog": 0.9}, {"The": 0.9}]
+    values = [{"scores": line, "was": "dog"} for line in lines]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(value) + "\n" for value in values))
+    applied = apply_table(
+        OutputFilter.mask(NAMES, ["fox"]),
+        tmp_path / "in.jsonl",
+        tmp_path / "out.jsonl",
+        partial=True,
+        only_changed=True,
+        update_column="was",
+        other_labels="retired",
+    )
+    assert (applied.rows, applied.changed, applied.written) == (4, 3, 3)
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(line["old_label"], line["top_label"], line["was"]) for line in written] == [
+        ("fox", None, "dog"),
+        ("fox", "dog", "dog"),
+        (None, None, "dog"),  # none of the model's labels was the old answer
+    ]
+
+
+@pytest.mark.parametrize("layout", ["json", "long"])
+def test_filters_of_logits_take_log_probabilities_as_they_are(tmp_path, layout):
+    row = dict(zip(NAMES, np.log([0.5, 0.2, 0.3]).tolist(), strict=True))
+    if layout == "json":
+        line = [{"label": label, "logprob": score} for label, score in row.items()]
+        source, long = tmp_path / "in.jsonl", None
+        source.write_text(json.dumps(line) + "\n")
+    else:
+        source, long = tmp_path / "in.csv", ("id", "label", "logprob")
+        cells = [f"1,{label},{score!r}\n" for label, score in row.items()]
+        source.write_text("id,label,logprob\n" + "".join(cells))
+    out = tmp_path / f"out{source.suffix}"
+    apply_table(OutputFilter.mask(NAMES, ["cat"], input="logits"), source, out, long=long)
+    if layout == "json":
+        found = [entry["logprob"] for entry in json.loads(out.read_text())]
+    else:
+        found = [float(line.split(",")[2]) for line in out.read_text().splitlines()[1:]]
+    np.testing.assert_allclose(sorted(found), np.log([0.4, 0.6]), rtol=1e-12)
 
 
 def test_log_probabilities_stay_log_probabilities(tmp_path):

@@ -216,3 +216,17 @@ def test_other_labels_need_partial_rows(folder):
     code, _, error = unlabel("apply", "mask.safetensors", "in.jsonl", *options)
     assert code == 2
     assert "other_labels (--other-labels) is for partial rows: add partial (--partial)." in error
+
+
+SPARK = ["--format csv", "--separator ;", "--key p", "--long a,b,c", "--partial"]
+
+
+@pytest.mark.parametrize("option", [*SPARK, "--input log-probabilities"])
+def test_spark_refuses_options_that_it_does_not_have(folder, option):
+    (folder / "in.csv").write_text("joy,love,anger,fear\n.5,.3,.05,.15\n")
+    arguments = (*option.split(), "--engine", "spark", "--out", "out.csv")
+    code, out, error = unlabel("apply", "mask.safetensors", "in.csv", *arguments)
+    name = option if option not in SPARK else option.split()[0]
+    assert (code, out) == (2, "")
+    assert error == f"Error: {name} is not for Spark: leave it out, or --engine spark.\n"
+    assert not (folder / "out.csv").exists()

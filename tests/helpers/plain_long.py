@@ -13,7 +13,13 @@ def groups(rows, key="id"):
     return found
 
 
-def changed(rows, changes, labels, *, descending, steps=None):
+def descends(own):
+    """Tell whether the rows of an id come with the largest score first."""
+    scores = [float(row["score"]) for row in own]
+    return scores == sorted(scores, reverse=True)
+
+
+def changed(rows, changes, labels, *, steps=None):
     """Change a long table of the columns id, label, score and others, id by id."""
     names, result = plain.result_labels(changes, labels), []
     for own in groups(rows).values():
@@ -25,7 +31,7 @@ def changed(rows, changes, labels, *, descending, steps=None):
             source = name if name in sources else sources[0]
             place = [row["label"] for row in own].index(source)
             new.append((place, own[place] | {"label": name, "score": score}))
-        if descending:
+        if descends(own):
             new.sort(key=lambda item: -item[1]["score"])
         else:
             new.sort(key=lambda item: item[0])

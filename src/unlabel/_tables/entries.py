@@ -81,22 +81,22 @@ class Entries:
         return rows
 
     @classmethod
-    def of(cls, rows: Floats, *, descending: bool) -> Entries:
+    def of(cls, rows: Floats, descending: Booleans) -> Entries:
         """Name every label that is not NaN, in the order of the labels or from the largest on."""
-        order = np.argsort(-rows, axis=1, kind="stable")  # NaN comes last
-        if not descending:
-            order = np.broadcast_to(np.arange(rows.shape[1]), rows.shape)
+        order = np.tile(np.arange(rows.shape[1]), (len(rows), 1))
+        if descending.any():
+            order[descending] = np.argsort(-rows[descending], axis=1, kind="stable")
         scores = np.take_along_axis(rows, order, axis=1)
         is_named = ~np.isnan(scores)
         starts = np.concatenate([[0], np.cumsum(is_named.sum(axis=1))])
         return cls(starts, order[is_named], scores[is_named])
 
-    def are_descending(self) -> bool:
-        """Tell whether no row names a label before one with a larger score."""
-        falls = np.diff(self.scores) <= 0
-        firsts = self.starts[(self.starts > 0) & (self.starts < len(self.scores))]
-        falls[firsts - 1] = True  # from one row to the next, it does not matter
-        return bool(falls.all())
+    def descending(self) -> Booleans:
+        """Tell which rows name no label before one with a larger score."""
+        row, result = self.of_row, np.ones(len(self.starts) - 1, dtype=np.bool_)
+        rises = (np.diff(self.scores) > 0) & (row[1:] == row[:-1])
+        result[row[1:][rises]] = False
+        return result
 
 
 def refuse_other_labels(entries: Entries, texts: Sequence[Label], classes: Sequence[Label]) -> None:

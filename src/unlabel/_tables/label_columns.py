@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from unlabel._tables.labels import label_cells, label_positions
 from unlabel._tables.predictions import Part
 from unlabel._typing import Booleans, Columns, Label
 from unlabel.allow import Allowed
-from unlabel.errors import UnlabelError
+from unlabel.errors import RowError, UnlabelError
 from unlabel.filter import OutputFilter
 
 TRUE_LABELS = "label"  # what `fit` and `evaluate` call them: no predictions, and never stale
@@ -108,10 +109,11 @@ class StaleRows:
     def count(self, part: Part, kept: Booleans | None) -> None:
         """Count the stale rows of a part, or those of them that are kept."""
         for name in self._names:
-            column = plain(part.cells(name))
-            column = column if kept is None else column.filter(pa.array(kept))
-            for text, rows in zip(*column.value_counts().flatten(), strict=True):
-                self._rows[name] += rows.as_py() * self._is_stale.get(text.as_py(), False)
+            with suppress(RowError):  # of cells that are not labels, and so not stale
+                column = plain(part.cells(name))
+                column = column if kept is None else column.filter(pa.array(kept))
+                for text, rows in zip(*column.value_counts().flatten(), strict=True):
+                    self._rows[name] += rows.as_py() * self._is_stale.get(text.as_py(), False)
 
     def remarks(self) -> list[str]:
         """Say in one sentence per column how to bring it up to date."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,13 +125,18 @@ class Predictions(Protocol):
 
 def with_upper(lower: dict[str, pa.Array], upper: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """Put the upper ends of intervals behind the lower ones."""
-    for name in (name + UPPER for name in lower if name + UPPER in lower):
-        raise UnlabelError(
-            f"{name!r} is a label, and would be the name of the upper ends of another one's "
-            "intervals: rename it, or leave out --interval."
-        )
+    refuse_names_of_upper(lower)
     return {
         key: column
         for name in lower
         for key, column in ((name, lower[name]), (name + UPPER, upper[name]))
     }
+
+
+def refuse_names_of_upper(names: Collection[str]) -> None:
+    """Refuse labels whose names the upper ends of others would have, beside them."""
+    for name in (name + UPPER for name in names if name + UPPER in names):
+        raise UnlabelError(
+            f"{name!r} is a label, and would be the name of the upper ends of another one's "
+            "intervals: rename it, or leave out --interval."
+        )

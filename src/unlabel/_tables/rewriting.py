@@ -125,6 +125,7 @@ class Rewriting:
         options = self.options
         found = filter_partial(self.fitted, rows, part.elsewhere(), largest=options.top_k)
         before = np.where(np.isnan(rows), -1.0, rows).argmax(axis=1)
+        before[np.isnan(rows).all(axis=1)] = -1  # none of the model's labels was named
         rewritten = self._answered(part, found.lower, before, found.top.copy(), found.removed_mass)
         added, is_answered = rewritten.added, found.top >= 0
         if options.top_label or options.only_changed:
@@ -152,7 +153,7 @@ class Rewriting:
     ) -> Rewritten:
         """Give answers, columns of the result's labels, as the options want them."""
         options = self.options
-        changed = self.fitted.has_changed(before, answers)
+        changed = self.fitted.has_changed(before, answers) | (answers < 0)
         if options.unknown_above is not None and removed_mass is not None:
             is_unknown = removed_mass > options.unknown_above
             answers[is_unknown] = len(self.fitted.classes)
@@ -164,7 +165,7 @@ class Rewriting:
             )
         added = {}
         if options.only_changed:
-            added[OLD_LABEL] = self._old_labels.take(pa.array(before))
+            added[OLD_LABEL] = self._old_labels.take(pa.array(before, mask=before < 0))
         if options.top_label or options.only_changed:
             added[TOP_LABEL] = self._labels.take(pa.array(answers, mask=answers < 0))
         if options.removed_mass:

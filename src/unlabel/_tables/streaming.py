@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel._labels import known_columns, label_array
+from unlabel._partial import check_partial
 from unlabel._set_aside import SetAside
 from unlabel._tables.ahead import made_ahead
 from unlabel._tables.files.formats import errors_naming
@@ -114,6 +115,8 @@ def read_confidences(
     for part in predictions.parts(progress):
         with errors_naming(predictions.path, place=part.place, advice=predictions.guess):
             confidences = checked_rows(part, predictions, input, reading)
+            if reading.partial and input == "probabilities":
+                check_partial(confidences, predictions.classes)
             used = np.ones(len(confidences), dtype=np.bool_)
             if label_column is not None:
                 cells = part.cells(label_column)
@@ -220,7 +223,7 @@ def checked_rows(
 ) -> Floats:
     """Read and validate the confidences of a part, divided by their sums if asked to."""
     rows = part.confidences()
-    if predictions.logs:
+    if predictions.logs and input == "probabilities":  # log-probabilities are logits as they are
         with np.errstate(over="ignore"):  # infinity is refused
             rows = np.exp(rows)
     if reading.partial:  # where they are filtered, they are validated

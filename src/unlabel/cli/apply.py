@@ -9,7 +9,7 @@ import typer
 
 from unlabel._tables.allowing import Allowing, allowing
 from unlabel._tables.files.streams import STANDARD, shown
-from unlabel._tables.predictions import OtherLabels, kind_of, reading_of
+from unlabel._tables.predictions import OtherLabels, Reading, kind_of, reading_of
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
 from unlabel._typing import Scores
@@ -223,10 +223,9 @@ def apply(
     )
     changes = count_changes(fitted) + _count_unused(options.allow)
     if engine == "spark":
+        _refuse_local_options(options.reading)
         from unlabel.spark.files import apply_with_spark
 
-        if format is not None or separator is not None:
-            raise UnlabelError("Spark goes by the file's ending: leave out --format, --separator.")
         written = apply_with_spark(fitted, predictions, out, options)
         print_line(f"{out}: {written:,} rows written ({changes}).")
         return
@@ -243,6 +242,20 @@ def apply(
     )
     for remark in applied.remarks:
         print_line(remark, to_error=is_piped)
+
+
+def _refuse_local_options(reading: Reading) -> None:
+    """Refuse options of reading that Spark does not have."""
+    given = {
+        "--format": reading.format,
+        "--separator": reading.separator,
+        "--key": reading.key,
+        "--long": reading.long,
+        "--partial": reading.partial,
+        "--input log-probabilities": reading.logs,
+    }
+    for option in (option for option, value in given.items() if value):
+        raise UnlabelError(f"{option} is not for Spark: leave it out, or --engine spark.")
 
 
 def _count_unused(allow: Allowing | None) -> str:

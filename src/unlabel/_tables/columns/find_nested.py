@@ -97,8 +97,7 @@ def _with_labels(
     labels = as_classes(classes)
     texts = positions_by_text(labels)
     if isinstance(column, EntryColumn):
-        descending = column.is_descending(head)
-        return replace(column, classes=labels, guess=guess, descending=descending)
+        return replace(column, classes=labels, guess=guess)
     names = column.kind.names
     for name, times in Counter(names).items():
         if times > 1:

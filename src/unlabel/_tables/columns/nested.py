@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +15,7 @@ from unlabel._tables.entry_cells import entries_of_cells
 from unlabel._tables.label_columns import labels_in_type
 from unlabel._tables.labels import label_cells
 from unlabel._tables.predictions import UPPER, with_upper
-from unlabel._typing import Columns, Floats, Label
+from unlabel._typing import Booleans, Columns, Floats, Label
 from unlabel.errors import RowError
 
 LABEL_NAMES = ("label", "token", "class")
@@ -76,7 +75,7 @@ class EntryColumn:
     fields: tuple[pa.Field, pa.Field]  # of the labels and of the scores
     classes: tuple[Label, ...] = ()
     partial: bool = False  # whether a row may name only some labels
-    descending: bool = False  # whether results are written from the largest on
+    descending: Booleans | None = None  # the rows that are written from the largest score on
     guess: str = ""
     doubtful: str = ""
 
@@ -115,13 +114,11 @@ class EntryColumn:
         """Read the labels that the rows of a batch name."""
         return label_cells(self._cells(batch)[1], self.name)
 
-    def is_descending(self, batch: pa.RecordBatch) -> bool:
-        """Tell whether no row of a batch names a label before one with a larger score."""
+    def ordered_like(self, batch: pa.RecordBatch) -> EntryColumn:
+        """Write those rows from the largest score on that a batch names so."""
         starts, _, scores = self._cells(batch)
-        with suppress(RowError):  # of scores that are no numbers, which are refused later
-            values = as_floats(scores, self.name)
-            return Entries(starts, np.empty(0, np.intp), values).are_descending()
-        return False
+        entries = Entries(starts, np.empty(0, np.intp), as_floats(scores, self.name))
+        return replace(self, descending=entries.descending())
 
     def _cells(self, batch: pa.RecordBatch) -> tuple[Columns, pa.Array, pa.Array]:
         """Give the places where the entries of each row start, their labels and their scores."""
@@ -139,7 +136,8 @@ class EntryColumn:
         is_map = pa.types.is_map(self.kind)
         if upper is not None and is_map:
             return with_upper(self.columns(rows), self.columns(upper))
-        entries = Entries.of(rows, descending=self.descending)
+        in_order = np.zeros(len(rows), dtype=np.bool_)
+        entries = Entries.of(rows, in_order if self.descending is None else self.descending)
         labels, scores = taken(self._labels, entries.labels), pa.array(entries.scores)
         if is_map:
             return {self.name: pa.MapArray.from_arrays(entries.starts, labels, scores)}

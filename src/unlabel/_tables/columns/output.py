@@ -20,6 +20,7 @@ from unlabel._tables.columns.layout import (
     WideColumns,
     require_columns,
 )
+from unlabel._tables.columns.nested import EntryColumn
 from unlabel._tables.files.formats import SEPARATED
 from unlabel._tables.predictions import UPPER, Format
 from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
@@ -38,7 +39,10 @@ class ColumnOutput:
     def of(self, batch: pa.RecordBatch, rewritten: Rewritten) -> pa.RecordBatch:
         """Put a result in the place of a batch's confidences, and further columns at the end."""
         own = set(self.source.names)
-        confidences = self.target.columns(rewritten.confidences, rewritten.upper)
+        target = self.target
+        if isinstance(target, EntryColumn):
+            target = target.ordered_like(batch)
+        confidences = target.columns(rewritten.confidences, rewritten.upper)
         ends = ("",) if rewritten.upper is None else ("", UPPER)
         waiting, columns = self.target.names, list[tuple[pa.Field, pa.Array]]()
         for field, column in zip(batch.schema, batch.columns, strict=True):

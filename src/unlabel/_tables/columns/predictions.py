@@ -15,7 +15,7 @@ from unlabel._tables.columns.layout import (
     require_columns,
 )
 from unlabel._tables.columns.output import ColumnOutput, target_columns
-from unlabel._tables.files.formats import Table
+from unlabel._tables.files.formats import Table, rows_at_once
 from unlabel._tables.files.writing import output_format, write_table
 from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel._typing import Label, Progress
@@ -56,11 +56,11 @@ class ColumnPredictions:
         return self.columns.doubtful
 
     def parts(self, progress: Progress) -> Iterator[ColumnPart]:
-        """Yield the batches that are not empty."""
-        first_row = 0
+        """Yield the batches that are not empty, or parts of them if there are very many labels."""
+        first_row, most = 0, rows_at_once(len(self.classes))
         for batch, done in self.table.batches():
-            if len(batch):
-                yield ColumnPart(batch, self.columns, first_row)
+            for start in range(0, len(batch), most):
+                yield ColumnPart(batch.slice(start, most), self.columns, first_row + start)
             first_row += len(batch)
             progress(done)
 

@@ -25,6 +25,7 @@ from unlabel.errors import UnlabelError
 
 # An npz file is read whole, so its unpacked size is limited.
 MAX_NPZ_BYTES = 1 << 30
+NOT_NPY = "It does not hold an npy array: give it the ending of its format."
 NUMERIC_KINDS = "biuf"  # NumPy's codes for booleans, integers and floats
 
 
@@ -69,7 +70,7 @@ def open_npy(path: Path) -> ArrayFile:
     with _array_errors("the array"):
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(rows, np.ndarray):
-        raise UnlabelError("It does not hold an npy array: give it the ending of its format.")
+        raise UnlabelError(NOT_NPY)
     return _checked({"confidences": rows})
 
 
@@ -108,6 +109,8 @@ def _array_errors(what: str) -> Iterator[None]:
         try:
             yield
         except ValueError as error:
+            if "pickled" in str(error):  # said of any file that is neither npy nor npz
+                raise UnlabelError(NOT_NPY) from error
             if not re.search("Object arrays|Python objects", str(error)):
                 raise
             raise UnlabelError(

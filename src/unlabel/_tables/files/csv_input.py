@@ -19,6 +19,7 @@ from unlabel.errors import RowError, UnlabelError
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 PACKED = b"\x1f\x8b"  # the first bytes of gzip files
+IS_PACKED = "The file is packed with gzip: give it a name that ends in .gz."
 # A block is as many whole rows as there are in some bytes. Blocks of many rows read fast.
 LEAST_BLOCK, LARGEST_BLOCK = 1 << 20, 1 << 26
 ROWS_PER_BLOCK = 64
@@ -114,7 +115,7 @@ class CsvFile:
         if line.startswith(UTF_16):
             raise UnlabelError(NOT_UTF_8)
         if line.startswith(PACKED):
-            raise UnlabelError("The file is packed with gzip: give it a name that ends in .gz.")
+            raise UnlabelError(IS_PACKED)
         unquoted = re.sub(rb'"[^"]*"', b"", line).decode("latin-1")
         other = max(OTHER_SEPARATORS, key=unquoted.count)
         is_likely = unquoted.count(other) > unquoted.count(",") and "\0" not in unquoted

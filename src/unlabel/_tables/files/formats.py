@@ -62,6 +62,7 @@ class Table:
     read: Callable[[], Batches]
     classes: tuple[Label, ...] | None = None  # if the file itself names the labels
     separator: str = SEPARATED["csv"]  # of a csv file
+    is_pipe: bool = False  # which can be read but once
 
     def batches(self) -> Batches:
         """Yield batches from the start, each with the fraction of the file read so far."""
@@ -150,7 +151,8 @@ def _reading(path: Path, kind: Format) -> AbstractContextManager[None]:
     return errors_naming(path, f"read as {kind}", Exception)
 
 
-def _batch_rows(entries: int) -> int:
+def rows_at_once(entries: int) -> int:
+    """Give the number of rows, with so many entries each, that memory is taken for."""
     return max(1, min(BATCH_ROWS, BATCH_ENTRIES // max(1, entries)))
 
 
@@ -166,7 +168,8 @@ def _open_separated(path: Path, kind: Format, separator: str | None) -> Table:
     name = shown(path)
     with _reading(name, kind):
         file = CsvFile(path, separator)
-    return Table(name, kind, file.schema, file.read, separator=file.separator)
+    is_pipe = path == STANDARD
+    return Table(name, kind, file.schema, file.read, separator=file.separator, is_pipe=is_pipe)
 
 
 def _open_parquet(path: Path) -> Table:
@@ -177,16 +180,26 @@ def _open_parquet(path: Path) -> Table:
         file = pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=buffer)
         rows, schema = file.metadata.num_rows, file.schema_arrow
         schema.names  # noqa: B018, decodes the names
+        entries = _parquet_entries(file)
 
     def read() -> Batches:
         done = 0
-        for batch in file.iter_batches(batch_size=_batch_rows(_row_entries(schema))):
+        for batch in file.iter_batches(batch_size=rows_at_once(entries)):
             # Otherwise indices beyond a dictionary's end would be followed, or written out.
             batch.validate(full=True)
             done += len(batch)
             yield batch, done / rows
 
     return Table(path, "parquet", schema, read)
+
+
+def _parquet_entries(file: pa.parquet.ParquetFile) -> int:
+    """Give the number of entries per row, those of lists too, on average."""
+    stored, columns = file.metadata, range(file.metadata.num_columns)
+    lists = [at for at in columns if file.schema.column(at).max_repetition_level > 0]
+    groups = [stored.row_group(at) for at in range(stored.num_row_groups)] if lists else []
+    in_lists = sum(group.column(at).num_values for group in groups for at in lists)
+    return len(columns) - len(lists) + int(in_lists / max(1, stored.num_rows))
 
 
 def _open_feather(path: Path) -> Table:
@@ -203,7 +216,7 @@ def _open_feather(path: Path) -> Table:
         schema.names  # noqa: B018, decodes the names
 
     def read() -> Batches:
-        step = _batch_rows(_row_entries(schema))
+        step = rows_at_once(_row_entries(schema))
         for number in range(count):
             batch = file.get_batch(number)
             batch.validate(full=True)
@@ -226,7 +239,7 @@ def _open_arrays(path: Path, kind: Format, opener: Callable[[Path], Any]) -> Tab
     with _reading(path, kind):
         file = opener(path)
         schema = file.schema
-    return Table(path, kind, schema, lambda: file.read(_batch_rows(file.shape[1])), file.classes)
+    return Table(path, kind, schema, lambda: file.read(rows_at_once(file.shape[1])), file.classes)
 
 
 OPENERS: dict[Format, Callable[[Path], Table]] = {

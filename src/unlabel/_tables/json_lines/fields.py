@@ -153,6 +153,13 @@ class Fields:
         for container, value in zip(self.containers(path[:-1]), values, strict=True):
             container[step] = value
 
+    def add(self, path: Path, values: Iterable[Any]) -> None:
+        """Put a value where no line may have one already."""
+        for row, value in enumerate(self.values(path)):
+            if value is not None:
+                raise RowError(row, f" has a field {named(path)!r} already: rename it first.")
+        self.put(path, values)
+
     def update(self, path: Path, values: Sequence[Any], old: Sequence[Any]) -> None:
         """Put values in the place of those that differ from the old ones."""
         step: Any = path[-1]

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from unlabel._tables.files.csv_input import UTF_16
+from unlabel._tables.files.csv_input import IS_PACKED, PACKED, UTF_16
 from unlabel._tables.files.formats import errors_naming
-from unlabel._tables.files.streams import STANDARD, read_bytes
+from unlabel._tables.files.streams import STANDARD, read_bytes, shown
 from unlabel._tables.json_lines.faults import FAULTS, fault, may_repeat, repeated_name
 from unlabel.errors import UnlabelError
 
@@ -97,7 +97,7 @@ class JsonLines:
                 self.head = block
                 break
         else:
-            raise UnlabelError(f"{path} has no lines: give a file with at least one.")
+            raise UnlabelError(f"{shown(path)} has no lines: give a file with at least one.")
         if path != STANDARD:
             self._waiting.close()
 
@@ -131,7 +131,7 @@ class JsonLines:
 
 
 def _errors(path: Path) -> AbstractContextManager[None]:
-    return errors_naming(path, "read as JSON lines", OSError, EOFError, zlib.error)
+    return errors_naming(shown(path), "read as JSON lines", OSError, EOFError, zlib.error)
 
 
 def _checked(text: bytes, first_line: int) -> bytes:
@@ -139,6 +139,8 @@ def _checked(text: bytes, first_line: int) -> bytes:
     if first_line == 1:
         if text.startswith(UTF_16):
             raise UnlabelError("The file is UTF-16: save it as UTF-8.")
+        if text.startswith(PACKED):
+            raise UnlabelError(IS_PACKED)
         text = text.removeprefix(codecs.BOM_UTF8)
     try:
         text.isascii() or text.decode()

@@ -22,7 +22,7 @@ from unlabel._tables.json_lines.fields import (
     value_at,
 )
 from unlabel._tables.json_lines.scores import FLOATS, LISTS, Answer, Named, Positions
-from unlabel._tables.predictions import UPPER
+from unlabel._tables.predictions import UPPER, refuse_names_of_upper
 from unlabel._typing import Label
 from unlabel.errors import RowError
 
@@ -73,7 +73,7 @@ class ScoreObject:
             return
         upper = answer._replace(scores=answer.upper, upper=None)
         fields.put(self.path, _objects(answer._replace(upper=None)))
-        fields.put((*place, name + UPPER), _objects(upper))
+        fields.add((*place, name + UPPER), _objects(upper))
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,7 @@ def _objects(answer: Answer) -> list[dict[Any, float]]:
     times = 1
     entries: Iterator[Any] = zip(answer.labels, answer.scores, strict=True)
     if answer.upper is not None:
+        refuse_names_of_upper({*chain.from_iterable(answer.places.values())})
         pairs = zip(entries, answer.upper, strict=True)
         both = (((label, score), (f"{label}{UPPER}", end)) for (label, score), end in pairs)
         entries, times = chain.from_iterable(both), 2

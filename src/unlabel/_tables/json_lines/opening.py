@@ -13,7 +13,7 @@ import pyarrow as pa
 from unlabel._labels import as_classes, listing
 from unlabel._tables.columns.layout import WideColumns, guess_wide
 from unlabel._tables.files.formats import Table, errors_naming
-from unlabel._tables.files.streams import STANDARD
+from unlabel._tables.files.streams import STANDARD, shown
 from unlabel._tables.json_lines.fields import Fields
 from unlabel._tables.json_lines.forms import CHOOSE, Search, kind_of
 from unlabel._tables.json_lines.lines import OBJECTS, VALUES, JsonLines, plain_value
@@ -32,10 +32,10 @@ def open_json(
     known = None if classes is None else as_classes(classes)
     search = Search(reading, None if known is None else tuple(map(str, known)))
     starts_object = next(lines.head.lines())[1].startswith(b"{")
-    with errors_naming(path):
+    with errors_naming(shown(path)):
         head, numbers = lines.head.values(OBJECTS if starts_object else VALUES)
     guess, doubtful = "", ""
-    with errors_naming(path, place=lambda row: f"line {numbers[row]}"):
+    with errors_naming(shown(path), place=lambda row: f"line {numbers[row]}"):
         first = plain_value(next(lines.head.lines())[1])
         form = search.form(first)
         if form is None:

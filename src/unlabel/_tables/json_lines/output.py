@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from contextlib import suppress
 from itertools import compress
 from pathlib import Path as File
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ from unlabel._tables.json_lines.scores import Answer
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import UPPER
 from unlabel._tables.rewriting import Rewriting, Rewritten
+from unlabel._typing import Label
 from unlabel.errors import RowError, UnlabelError
 
 if TYPE_CHECKING:
@@ -36,14 +39,13 @@ class JsonOutput:
         texts = [*positions_by_text(fitted.classes)]
         self._labels = np.array(texts, dtype=object)
         if predictions.names_numbers:
-            self._labels[:] = [int(text) if WHOLE.fullmatch(text) else text for text in texts]
+            self._labels[:] = [*map(_number, texts)]
         self._places: dict[str, list[str]] = {}
         for column, text in zip(rewriting.first_sources.tolist(), texts, strict=True):
             self._places.setdefault(str(fitted.classes_in[column]), []).append(text)
         # The names of the fields that scores get, where those stand among the others.
         self._scores = {*texts} if isinstance(self._form, LabelFields) else set[str]()
         self._encoder = msgspec.json.Encoder()
-        self._descends: bool | None = None
         for name in rewriting.needed:
             predictions.require(name)
         update = rewriting.options.update_column
@@ -55,14 +57,12 @@ class JsonOutput:
 
     def lines(self, part: JsonPart, rewritten: Rewritten) -> tuple[bytes, int]:
         """Write a part with its result; give the text and the number of its lines."""
-        if self._descends is None:  # as the first part does
-            self._descends = self._form.sorts and part.is_descending()
         fields = part.fields
         self._refuse_existing(part, rewritten)
         for name, column in rewritten.updated.items():
             old = part.cells(name).to_pylist()
             fields.update(self._predictions.path_of(name), column.to_pylist(), old)
-        self._form.write(fields, self._answer(rewritten))
+        self._form.write(fields, self._answer(part, rewritten))
         lines = fields.lines
         for name, column in rewritten.added.items():
             for line, value in zip(lines, column.to_pylist(), strict=True):
@@ -71,9 +71,9 @@ class JsonOutput:
             lines = [*compress(lines, rewritten.kept)]
         return self._encoder.encode_lines(lines), len(lines)
 
-    def _answer(self, rewritten: Rewritten) -> Answer:
+    def _answer(self, part: JsonPart, rewritten: Rewritten) -> Answer:
         rows = rewritten.confidences
-        entries = Entries.of(rows, descending=bool(self._descends))
+        entries = Entries.of(rows, part.descending())
         upper = None
         if rewritten.upper is not None:
             upper = rewritten.upper[entries.of_row, entries.labels].tolist()
@@ -98,11 +98,24 @@ class JsonOutput:
                 f" is a list, which has no place for {listing([*rewritten.added])}: write objects "
                 'such as {"scores": [...]}.',
             )
-        own = {path[0] for path in self._form.own if len(path) == 1}
-        others = set[str]().union(*lines) - own
+        replaced = {*self._form.labels} if isinstance(self._form, LabelFields) else set[str]()
+        others = set[str]().union(*lines) - replaced
         for name in others & (added | scores) or added & scores:
             row = next((row for row, line in enumerate(lines) if name in line), 0)
             raise RowError(row, f" has a field {name!r} already: rename it first.")
+
+
+def _number(text: str) -> Label:
+    """Turn the text of a label into the number or truth value that it is the text of, if any."""
+    if WHOLE.fullmatch(text):
+        return int(text)
+    if text in ("True", "False"):
+        return text == "True"
+    with suppress(ValueError):
+        number = float(text)
+        if str(number) == text and math.isfinite(number):
+            return number
+    return text
 
 
 def check_ending(out: File) -> None:

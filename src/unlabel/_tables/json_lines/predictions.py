@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from unlabel._tables.columns.layout import nearest_column
 from unlabel._tables.entries import UNKNOWN, refuse_other_labels
-from unlabel._tables.files.formats import errors_naming
-from unlabel._tables.files.streams import STANDARD, write_bytes
+from unlabel._tables.files.formats import errors_naming, rows_at_once
+from unlabel._tables.files.streams import STANDARD, shown, write_bytes
 from unlabel._tables.json_lines.fields import Fields, find_path, named
 from unlabel._tables.json_lines.fields import Path as FieldPath
 from unlabel._tables.json_lines.lines import OBJECTS, VALUES, JsonLines, plain_value
@@ -26,7 +26,7 @@ from unlabel._tables.json_lines.scores import LISTS_OF_LOGS, LOGS, Form, Named
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._typing import Columns, Float64s, Floats, Label, Progress
+from unlabel._typing import Booleans, Columns, Float64s, Floats, Label, Progress
 from unlabel.errors import RowError, UnlabelError
 
 TOKENS = ("token", "tokens")
@@ -71,9 +71,11 @@ class JsonPart:
         mass = np.exp(others.scores) if own.logs else others.scores
         return np.bincount(others.of_row, mass, minlength=len(self)).astype(np.float64)
 
-    def is_descending(self) -> bool:
-        """Tell whether no line names a label before one with a larger score."""
-        return self._named.entries.are_descending()
+    def descending(self) -> Booleans:
+        """Tell which lines name no label before one with a larger score, where a form sorts."""
+        if not self.predictions.form.sorts:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self._named.entries.descending()
 
     def cells(self, name: str) -> pa.Array:
         """Give the values of a field beside the confidences."""
@@ -102,13 +104,13 @@ class JsonPredictions:
     first: Any  # the first line, decoded
     guess: str = ""
     doubtful: str = ""
-    names_numbers: bool = False  # whether labels are named by numbers, not texts
+    names_numbers: bool = False  # or by truth values: whether no label is named by a text
     _found: dict[str, FieldPath | None] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
         """The file."""
-        return self.lines.path
+        return shown(self.lines.path)
 
     @property
     def layout(self) -> str:
@@ -149,12 +151,15 @@ class JsonPredictions:
         return np.fromiter(found, np.intp, len(labels))
 
     def parts(self, progress: Progress) -> Iterator[JsonPart]:
-        """Yield the blocks of the file."""
+        """Yield the blocks of the file, or parts of them if there are very many labels."""
+        most = rows_at_once(len(self.classes))
         decoder = OBJECTS if isinstance(self.first, dict) else VALUES
         for block in self.lines.blocks():
             with errors_naming(self.path):
                 values, numbers = block.values(decoder)
-            yield JsonPart(Fields(values), numbers, self)
+            for start in range(0, len(values), most):
+                end = start + most
+                yield JsonPart(Fields(values[start:end]), numbers[start:end], self)
             progress(block.done)
 
     def _find(self, name: str) -> FieldPath | None:
@@ -166,8 +171,8 @@ class JsonPredictions:
         return self._found[name]
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a field of a name."""
-        return self._find(name) is not None
+        """Tell whether there is a field of a name beside the confidences."""
+        return self._find(name) is not None and not self.is_own(name)
 
     def path_of(self, name: str) -> FieldPath:
         """Find a field by its name, or by a path such as ``meta.label``."""
@@ -180,7 +185,7 @@ class JsonPredictions:
 
     def require(self, name: str, advice: str = "") -> None:
         """Refuse a file without a field of a name."""
-        if not self.has(name):
+        if self._find(name) is None:
             hint = ", and its lines are lists"
             if isinstance(self.first, dict):
                 hint = nearest_column([*self.first], name)

@@ -7,7 +7,7 @@ the ``bytes`` of a language model's token, described the old entry and is droppe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -211,12 +211,14 @@ class Pair:
             max(range(start, end), key=answer.scores.__getitem__, default=None)
             for start, end in pairwise(answer.starts)
         ]
-        columns: dict[str, list[Any]] = {self.label: answer.labels, self.score: answer.scores}
+
+        def picked(values: list[Any]) -> Iterator[Any]:
+            return (None if at is None else values[at] for at in rows)
+
+        fields.put((*self.place, self.label), picked(answer.labels))
+        fields.put(self.path, picked(answer.scores))
         if answer.upper is not None:
-            columns[self.score + UPPER] = answer.upper
-        for name, values in columns.items():
-            picked = (None if at is None else values[at] for at in rows)
-            fields.put((*self.place, name), picked)
+            fields.add((*self.place, self.score + UPPER), picked(answer.upper))
 
 
 @dataclass(frozen=True)
@@ -266,4 +268,4 @@ class TwoLists:
         fields.put((*self.place, self.label), answer.per_line(answer.labels))
         fields.put(self.path, answer.per_line(answer.scores))
         if answer.upper is not None:
-            fields.put((*self.place, self.score + UPPER), answer.per_line(answer.upper))
+            fields.add((*self.place, self.score + UPPER), answer.per_line(answer.upper))

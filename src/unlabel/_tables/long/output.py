@@ -25,15 +25,16 @@ class LongOutput:
     """How results go into the rows of a long table.
 
     A label of the result stands in the place of its own row, if that label goes there, or else
-    of the first label that does. The other columns keep the cells of that row.
+    of the first label that does. The other columns keep the cells of that row. An id whose
+    labels come with the largest score first goes out so.
     """
 
     rewriting: Rewriting
     columns: LongColumns
 
-    def of(self, part: LongPart, rewritten: Rewritten, *, descending: bool) -> pa.RecordBatch:
+    def of(self, part: LongPart, rewritten: Rewritten) -> pa.RecordBatch:
         """Give the rows of a part's results."""
-        ids, labels, rows = self._order(part, rewritten, descending=descending)
+        ids, labels, rows = self._order(part, rewritten)
         no_label = labels == rewritten.confidences.shape[1]
 
         def scores(values: Floats) -> pa.Array:
@@ -57,9 +58,7 @@ class LongOutput:
         schema = pa.schema([field for field, _ in columns], part.batch.schema.metadata)
         return pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
 
-    def _order(
-        self, part: LongPart, rewritten: Rewritten, *, descending: bool
-    ) -> tuple[Columns, Columns, Columns]:
+    def _order(self, part: LongPart, rewritten: Rewritten) -> tuple[Columns, Columns, Columns]:
         """Find the id and the label of each row of the result, and the row that it comes from.
 
         An id that names retired labels only has one row, without a label: its number is that
@@ -71,7 +70,8 @@ class LongOutput:
         if rewritten.kept is not None:
             is_written &= rewritten.kept[:, None]
         rows = np.column_stack([self._rows(part), part.starts[:-1]])
-        keys = np.column_stack([-scores, np.zeros(len(part))]) if descending else rows
+        descending = part.entries.descending()[:, None]
+        keys = np.where(descending, np.column_stack([-scores, np.zeros(len(part))]), rows)
         order = np.argsort(keys, axis=1, kind="stable")
         ids, places = np.nonzero(np.take_along_axis(is_written, order, axis=1))
         labels = order[ids, places]
@@ -118,7 +118,7 @@ class LongOutput:
         empty = pa.RecordBatch.from_pylist([], schema=schema)
         part = LongPart(empty, self.columns, np.zeros(1, dtype=np.intp))
         rewritten = self.rewriting.of(part, part.confidences(), self.rewriting.allowed(part))
-        after = self.of(part, rewritten, descending=False).schema
+        after = self.of(part, rewritten).schema
         times = Counter(after.names)
         for name in (*ADDED, self.columns.score + UPPER):
             if times[name] > 1:

@@ -76,13 +76,29 @@ class LongPart:
         return entries.rows(classes, partial=self.columns.partial)
 
     def cells(self, name: str) -> pa.Array:
+        """Give the cells of a column that has one value per id."""
+        column = self.batch.column(name)
+        if not pa.types.is_nested(column.type):  # which no option takes
+            values = plain(column).dictionary_encode("encode").indices.to_numpy()
+            firsts = np.repeat(values[self.starts[:-1]], np.diff(self.starts))
+            for at in np.flatnonzero(values != firsts).tolist():
+                row = int(np.searchsorted(self.starts, at, "right")) - 1
+                raise RowError(
+                    row,
+                    f" is the first of its id, whose rows have several values in column {name!r}: "
+                    "give all of them the same.",
+                )
+        return self.of_first_rows(name)
+
+    def of_first_rows(self, name: str) -> pa.Array:
         """Give the cells of a column in the first row of each id."""
         return taken(self.batch.column(name), self.starts[:-1])
 
     def others(self) -> dict[str, pa.Array]:
         """Give the columns beside those of the scores, but for those that share a name."""
         times, own = Counter(self.batch.schema.names), {*self.columns.names}
-        return {name: self.cells(name) for name in times if times[name] == 1 and name not in own}
+        names = [name for name in times if times[name] == 1 and name not in own]
+        return {name: self.of_first_rows(name) for name in names}
 
     def elsewhere(self) -> None:
         """Labels that the model does not have are refused."""

@@ -13,9 +13,7 @@ import pyarrow as pa
 
 from unlabel._labels import as_classes, listing
 from unlabel._tables.columns.layout import no_label_column, require_columns
-from unlabel._tables.files import formats
-from unlabel._tables.files.formats import Table, errors_naming
-from unlabel._tables.files.streams import STANDARD
+from unlabel._tables.files.formats import Table, errors_naming, rows_at_once
 from unlabel._tables.files.writing import output_format, write_table
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.long.output import LongOutput
@@ -58,9 +56,8 @@ class LongPredictions:
 
     def parts(self, progress: Progress) -> Iterator[LongPart]:
         """Yield the ids, some at a time; refuse one that comes back after others."""
-        seen = SeenIds(None if self.path == STANDARD else self._ids_from_the_start)
-        # Ids may name few of very many labels.
-        most = max(1, formats.BATCH_ENTRIES // len(self.classes))
+        seen = SeenIds(None if self.table.is_pipe else self._ids_from_the_start)
+        most = rows_at_once(len(self.classes))  # ids may name few of very many labels
         for chunk, done in self._chunks():
             with errors_naming(self.path):
                 ids = self._ids(chunk)
@@ -76,7 +73,7 @@ class LongPredictions:
 
     def _ids(self, chunk: LongPart) -> pa.Array:
         """Give the id of each row of confidences."""
-        return id_cells(chunk.cells(self.columns.id), self.columns.id)
+        return id_cells(chunk.of_first_rows(self.columns.id), self.columns.id)
 
     def _ids_from_the_start(self) -> Iterator[pa.Array]:
         for chunk, _ in self._chunks():
@@ -138,14 +135,10 @@ class LongPredictions:
             raise UnlabelError(f"A long table does not fit into {out}: name it .csv or .parquet.")
         output = LongOutput(rewriting, self.columns)
         schema = output.schema(self.table.schema, str(self.path))
-        descending: bool | None = None
         with write_table(out, schema, overwrite=overwrite, like=self.table) as write:
 
             def write_part(part: LongPart, rewritten: Rewritten) -> int:
-                nonlocal descending
-                if descending is None:
-                    descending = part.entries.are_descending()
-                write(output.of(part, rewritten, descending=descending))
+                write(output.of(part, rewritten))
                 return len(part) if rewritten.kept is None else int(rewritten.kept.sum())
 
             yield write_part
