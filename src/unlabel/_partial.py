@@ -27,6 +27,8 @@ from unlabel.filter import OutputFilter
 # How far from 1 a softmax in float32 may sum, with something to spare. Tables often hold its
 # numbers in float64.
 SOFTMAX_ROUNDING = 1e-6
+# Scores of at most six decimals were written so, or rounded: they are taken as they stand.
+SHORT_DECIMALS = 1e6
 # More labels than any model has.
 MOST_LABELS = 1 << 40
 
@@ -256,7 +258,7 @@ def _add_up(fitted: OutputFilter, given: Floats, largest: bool) -> _Named:
 
 def _filter_block(fitted: OutputFilter, given: Floats, named: _Named) -> PartialRows:
     has_answer = (named.kept > NOTHING)[:, 0]
-    rounding = max(SOFTMAX_ROUNDING, 8 * float(np.finfo(given.dtype).eps))
+    rounding = _rounding(given)
     lower, upper = _ends(named, rounding)
     lower[~has_answer] = upper[~has_answer] = np.nan
     top = np.where(named.are_named & has_answer[:, None], lower, -1.0).argmax(axis=1)
@@ -274,7 +276,15 @@ def _filter_block(fitted: OutputFilter, given: Floats, named: _Named) -> Partial
     return partial
 
 
-def _ends(named: _Named, rounding: float) -> tuple[Float64s, Float64s]:
+def _rounding(given: Floats) -> Float64s:
+    """Give the error of each row's sum: that of its type for short decimals, which are exact."""
+    own = 8 * float(np.finfo(given.dtype).eps)
+    units = np.where(np.isnan(given), 0.0, given).astype(np.float64) * SHORT_DECIMALS
+    is_short = (np.abs(units - np.rint(units)) <= SHORT_DECIMALS * own).all(axis=1, keepdims=True)
+    return np.where(is_short, own, max(SOFTMAX_ROUNDING, own))
+
+
+def _ends(named: _Named, rounding: Float64s) -> tuple[Float64s, Float64s]:
     kept = np.where(named.kept > NOTHING, named.kept, 1.0)
     # Rounding decides about the ends where retired labels leave little of a row. Elsewhere it is
     # of no more importance than that of the scores themselves, and the ends are exact.
@@ -288,7 +298,7 @@ def _ends(named: _Named, rounding: float) -> tuple[Float64s, Float64s]:
     return np.minimum(lower, upper), upper
 
 
-def _are_certain(named: _Named, top: Columns, rounding: float) -> Booleans:
+def _are_certain(named: _Named, top: Columns, rounding: Float64s) -> Booleans:
     """Tell for which rows no other label can have as much as the top one, wherever mass hides.
 
     More rows are certain than have separate ends: the ends of a row all depend on the same hidden
@@ -299,7 +309,7 @@ def _are_certain(named: _Named, top: Columns, rounding: float) -> Booleans:
     np.put_along_axis(rivals, top[:, None], -1.0, axis=1)
     least = np.take_along_axis(named.masses + gains.least, top[:, None], axis=1)[:, 0]
     # Labels that are closer to each other can have the same in the whole row's result.
-    return np.asarray(least * (1 - rounding) > rivals.max(axis=1))
+    return np.asarray(least * (1 - rounding[:, 0]) > rivals.max(axis=1))
 
 
 def _whole(fitted: OutputFilter, rows: Floats) -> PartialRows:

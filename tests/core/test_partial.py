@@ -442,3 +442,11 @@ def test_other_labels_count_in_the_sum():
     mask = OutputFilter.mask(["cat", "dog"], {})
     with pytest.raises(RowError, match=r"Row 1 sums to 1\.2, and the labels that it names cannot"):
         filter_partial(mask, np.array([[0.5, 0.2], [0.5, 0.2]]), np.array([0.2, 0.5]))
+
+
+def test_short_decimals_are_taken_as_they_stand():
+    mask = OutputFilter.mask(["cat", "dog", "fox", "owl"], ["cat", "owl"])
+    found = filter_partial(mask, np.array([[0.7, 0.2, NAN, NAN], [0.9, 0.06, 0.03, NAN]]))
+    # In the second row, the hidden mass has no other place than a retired label.
+    np.testing.assert_allclose(found.lower, [[0.2 / 0.3, NAN], [2 / 3, 1 / 3]], rtol=1e-14)
+    np.testing.assert_allclose(found.upper, [[1.0, NAN], [2 / 3, 1 / 3]], rtol=1e-14)
