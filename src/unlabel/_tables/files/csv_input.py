@@ -135,6 +135,8 @@ class CsvFile:
                 pa.csv.ConvertOptions(column_types=self._types),
             )
         except pa.ArrowInvalid as error:
+            if "Empty CSV file" in str(error):
+                raise ValueError("it is empty, without a header") from error
             if "invalid UTF8" in str(error):
                 raise UnlabelError(NOT_UTF_8) from error
             wrong = WRONG_LENGTH.search(str(error))

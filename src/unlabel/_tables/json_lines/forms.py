@@ -27,7 +27,7 @@ from unlabel.errors import RowError
 
 SINGULAR = [*product(LABELS, (*SCORES, *LOGS))]
 PLURAL = [*product(LISTS_OF_LABELS, (*LISTS_OF_SCORES, *LISTS_OF_LOGS))]
-CHOOSE = "choose the field with the scores with key (--key)"
+CHOOSE = "choose the place of the scores with key (--key), such as scores, or 0 in a list"
 
 
 @dataclass(frozen=True)
