@@ -324,7 +324,10 @@ OutputFilter.filter_checked = lambda *a, **options: (time.sleep(0.5), apply(*a, 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_told_to_end_leaves_no_half_file(tmp_path, number):
-    with large_apply(tmp_path, SLOW) as process:
+    heard = (
+        f"import signal; signal.signal({int(number)}, signal.SIG_DFL)\n{SLOW}"  # under nohup too
+    )
+    with large_apply(tmp_path, heard) as process:
         while len(os.listdir(tmp_path)) < 3 and process.poll() is None:
             time.sleep(0.001)
         for _ in range(2):  # a closed terminal and its shell both say so
