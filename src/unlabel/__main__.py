@@ -7,8 +7,6 @@ import sys
 from io import TextIOWrapper
 from typing import NoReturn
 
-from unlabel._files.atomic import ending
-
 
 def main() -> None:
     """Run the command line; a user's mistake gets one sentence and exit code 2."""
@@ -41,7 +39,6 @@ def _end(number: int, _: object) -> NoReturn:
     A closed terminal may send the signal twice, and the second must not interrupt this.
     """
     signal.signal(number, signal.SIG_IGN)
-    ending.append(128 + number)
     sys.exit(128 + number)
 
 

@@ -102,7 +102,7 @@ def test_a_date_is_there_if_it_is_given(tables):
     for wrong in ("yesterday", "2026-02-30", "", "\x1b[2J"):
         code, _, error = evaluate("base.parquet", "--date", wrong)
         assert (code, error.count("\n")) == (2, 1)
-        assert "is no date: write it as 2026-01-31." in error
+        assert "is not a date: write it as 2026-01-31." in error
 
 
 def test_without_a_filter_no_filter_is_named(tables):

@@ -92,9 +92,9 @@ def test_the_score_is_the_lower_end(tmp_path):
 
 
 def test_unknown_is_certain_if_the_named_mass_suffices(tmp_path):
-    lines = ["id,cat,dog,fox", "1,.6,.3,", "2,.4,.5,", "3,,.55,", "4,.1,.5,.4"]
+    lines = ["id,cat,dog,fox", "1,.6,.3,", "2,.4,.5,", "3,,.55,", "4,.1,.5,.4", "5,.9,,"]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
-    apply_table(
+    applied = apply_table(
         OutputFilter.mask(NAMES, ["cat"]),
         tmp_path / "in.csv",
         tmp_path / "out.csv",
@@ -109,7 +109,9 @@ def test_unknown_is_certain_if_the_named_mass_suffices(tmp_path):
         ["dog", "true", "false"],
         ["dog", "false", "false"],
         ["dog", "true", "false"],
+        ["?", "true", "true"],
     ]
+    assert applied.remarks == ()  # unknown is an answer
 
 
 def test_a_prediction_of_which_nothing_is_left_is_emptied(tmp_path):

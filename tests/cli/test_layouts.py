@@ -230,3 +230,12 @@ def test_spark_refuses_options_that_it_does_not_have(folder, option):
     assert (code, out) == (2, "")
     assert error == f"Error: {name} is not for Spark: leave it out, or --engine spark.\n"
     assert not (folder / "out.csv").exists()
+
+
+def test_inspect_names_every_field_beside_the_scores(folder):
+    scores = dict(zip(NAMES, ROWS[0], strict=True))
+    line = {"id": 7, "text": "a", "ok": True, "none": None, "meta": {"x": 1}, "scores": scores}
+    write_lines(folder / "in.jsonl", [line] * 3)
+    found = json.loads(unlabel("inspect", "in.jsonl", "--json")[1])
+    assert found["beside"] == ["id", "text", "ok", "none"]
+    assert found["layout"] == "JSON lines with objects with a score per label, at scores"

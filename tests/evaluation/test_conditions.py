@@ -233,7 +233,7 @@ def test_any_text_is_a_condition_or_a_mistake(text):
     ],
 )
 def test_the_nearest_name_is_given(text, nearest):
-    with pytest.raises(UnlabelError, match=rf"of no known value: the nearest is {nearest}\."):
+    with pytest.raises(UnlabelError, match=rf"known value: the nearest is {nearest}\."):
         parse_condition(text)
 
 

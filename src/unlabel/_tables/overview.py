@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,9 @@ class Overview:
     beside: tuple[str, ...]  # columns or fields without confidences
     guess: str
 
-    def as_json(self) -> str:
-        """Give the facts as JSON, in ASCII, so that a label cannot hold what a terminal obeys."""
-        return json.dumps(asdict(self), indent=2).replace("\x7f", "\\u007f")
+    def as_dict(self) -> dict[str, Any]:
+        """Give the facts as plain data."""
+        return asdict(self)
 
 
 def overview(
@@ -48,12 +48,12 @@ def overview(
     """Read a table whole, and describe it."""
     predictions = open_predictions(path, classes, reading, label_column=label_column)
     labels = predictions.classes
-    count, sums, beside = 0, list[float](), dict[str, None]()
+    count, sums, beside = 0, list[float](), tuple[str, ...]()
     tops = np.zeros(len(labels), dtype=np.int64)
     for part in predictions.parts(progress):
         with errors_naming(predictions.path, place=part.place, advice=predictions.guess):
             rows = checked_rows(part, predictions, input, reading)
-        beside.update(dict.fromkeys(part.others()))
+        beside = beside or (*part.others(),)
         tops += np.bincount(rows.argmax(axis=1), minlength=len(labels))
         if input == "probabilities":
             of_rows = rows.sum(axis=1, dtype=np.float64)
@@ -70,6 +70,6 @@ def overview(
         min(sums, default=None),
         max(sums, default=None),
         tuple((labels[at], int(tops[at])) for at in order if tops[at]),
-        tuple(beside),
+        beside,
         predictions.guess,
     )

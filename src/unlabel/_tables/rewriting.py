@@ -58,7 +58,7 @@ class Rewritten(NamedTuple):
     changed: Booleans  # whether the answer did
     kept: Booleans | None = None  # the rows that are written, if not all
     upper: Floats | None = None  # the upper ends of confidences that are lower ends
-    unanswered: int = 0  # the number of rows that name retired labels only
+    unanswered: int = 0  # the number of rows that name retired labels only, and are not unknown
 
     def as_logs(self) -> Rewritten:
         """Give logarithms of the confidences."""
@@ -127,19 +127,19 @@ class Rewriting:
         before = np.where(np.isnan(rows), -1.0, rows).argmax(axis=1)
         before[np.isnan(rows).all(axis=1)] = -1  # none of the model's labels was named
         rewritten = self._answered(part, found.lower, before, found.top.copy(), found.removed_mass)
-        added, is_answered = rewritten.added, found.top >= 0
+        added, only_retired, certain = rewritten.added, found.top < 0, found.certain
+        unanswered = only_retired
+        if options.unknown_above is not None:
+            is_unknown = found.removed_mass > options.unknown_above
+            cannot_be = found.removed_mass_upper <= options.unknown_above
+            certain, unanswered = is_unknown | (certain & cannot_be), only_retired & ~is_unknown
         if options.top_label or options.only_changed:
-            certain = found.certain
-            if options.unknown_above is not None:
-                is_unknown = found.removed_mass > options.unknown_above
-                cannot_be = found.removed_mass_upper <= options.unknown_above
-                certain = is_unknown | (certain & cannot_be)
-            added[CERTAIN], added[ONLY_RETIRED] = pa.array(certain), pa.array(~is_answered)
+            added[CERTAIN], added[ONLY_RETIRED] = pa.array(certain), pa.array(only_retired)
         if options.removed_mass and options.interval:
             added[f"{REMOVED_MASS}{UPPER}"] = pa.array(found.removed_mass_upper)
         return rewritten._replace(
             upper=found.upper if options.interval else None,
-            unanswered=int((~is_answered).sum()),
+            unanswered=int(unanswered.sum()),
         )
 
     def _answered(

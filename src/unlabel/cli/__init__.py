@@ -10,6 +10,7 @@ import typer
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
+from unlabel._printing import as_json
 from unlabel._tables.files.formats import ENDINGS
 from unlabel._tables.overview import overview
 from unlabel._tables.plans import filter_of_texts
@@ -20,7 +21,7 @@ from unlabel.bench.commands import app as bench
 from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
 from unlabel.cli.evaluate import evaluate
-from unlabel.cli.inspect import as_json, describe
+from unlabel.cli.inspect import as_dict, describe
 from unlabel.cli.inspect_table import show
 from unlabel.cli.options import (
     Classes,
@@ -229,13 +230,13 @@ def inspect(
                 progress=progress,
             )
         if json:
-            typer.echo(found.as_json())
+            typer.echo(as_json(found.as_dict()))
         else:
             console.print(show(found, all_labels=all))
         return
     fitted, protocol = OutputFilter.load(file), read_protocol(file)
     if json:
-        typer.echo(as_json(fitted, protocol))
+        typer.echo(as_json(as_dict(fitted, protocol)))
     else:
         console.print(describe(fitted, protocol, all_labels=all))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -50,10 +50,10 @@ def describe(fitted: OutputFilter, protocol: int, *, all_labels: bool = False) -
     return Group(*shown)
 
 
-def as_json(fitted: OutputFilter, protocol: int) -> str:
-    """Describe a filter as JSON, with every label."""
+def as_dict(fitted: OutputFilter, protocol: int) -> dict[str, Any]:
+    """Describe a filter as plain data, with every label."""
     plan = fitted.plan
-    description = {
+    return {
         "protocol": protocol,
         "method": fitted.method,
         "input": fitted.input,
@@ -75,8 +75,6 @@ def as_json(fitted: OutputFilter, protocol: int) -> str:
             ],
         },
     }
-    # ASCII but for DEL, so that a label cannot hold what a terminal obeys.
-    return json.dumps(description, indent=2).replace("\x7f", "\\u007f")
 
 
 def _destinations(fitted: OutputFilter, all_labels: bool) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from unlabel._files.atomic import refuse_existing
 from unlabel._files.plan_table import DELIMITERS
-from unlabel._printing import printable
+from unlabel._printing import as_json, printable
 from unlabel.cli.options import Classes, Force, FromColumn, ToColumn, class_names
 from unlabel.plan import LabelPlan, diff
 from unlabel.plan import compose as compose_plans
@@ -36,7 +35,7 @@ def check(
     names = class_names(classes)
     found = changes.check([*changes] if names is None else names)
     if json:
-        typer.echo(json_text.dumps(found.as_dict(), indent=2))
+        typer.echo(as_json(found.as_dict()))
     else:
         if changes.title:
             typer.echo(printable(changes.title))

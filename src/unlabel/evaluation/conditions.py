@@ -124,8 +124,8 @@ def parse_condition(text: str) -> Condition:
     Fraction(1, 100)
     >>> parse_condition("regresed > 1%")
     Traceback (most recent call last):
-    unlabel.errors.UnlabelError: The condition 'regresed > 1%' is of no known value: the nearest \
-is 'regressed'.
+    unlabel.errors.UnlabelError: The condition 'regresed > 1%' does not name a known value: the \
+nearest is 'regressed'.
     """
     shown = SHORT.repr(text)
     found = CONDITION.fullmatch(text) if len(text) <= MOST_LETTERS else None
@@ -148,8 +148,8 @@ is 'regressed'.
         )
     if (is_percent or NAMES[name] is SHARE) and not 0 <= number <= 1:
         raise UnlabelError(
-            f"The condition {shown} compares a share with a number that is none: give 0 to 1, or "
-            "0% to 100%."
+            f"The condition {shown} compares a share with a number outside 0 to 1: give 0 to 1, "
+            "or 0% to 100%."
         )
     return Condition(text, output, name, found["sign"], number, is_percent)
 
@@ -165,7 +165,9 @@ def _split(value: str, shown: str) -> tuple[str | None, str]:
     start = value[: 2 * COMPARED_LETTERS].lower()
     longer = [each for each in by_lower if each.startswith(f"{start}.")]
     near = by_lower[(longer or difflib.get_close_matches(start, by_lower, n=1, cutoff=0.0))[0]]
-    raise UnlabelError(f"The condition {shown} is of no known value: the nearest is {near!r}.")
+    raise UnlabelError(
+        f"The condition {shown} does not name a known value: the nearest is {near!r}."
+    )
 
 
 def _value_at(entry: dict[str, Any], name: str) -> Any:

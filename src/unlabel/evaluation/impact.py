@@ -55,7 +55,7 @@ class Answers:
     fitted: OutputFilter
     before: Columns
     top: Columns
-    is_unknown: Booleans | None  # None if unknown is no answer
+    is_unknown: Booleans | None  # None if unknown is not an answer
     true_columns: Columns | None  # the result's columns, negative where the new label is not known
 
     @cached_property
@@ -144,7 +144,7 @@ class Answers:
         return entries
 
     def most_common(self, groups: Columns, n_groups: int, most: int) -> list[list[Values]]:
-        """Count the most common answers to the rows of each group; -1 is no group."""
+        """Count the most common answers to the rows of each group; -1 is not a group."""
         at = np.flatnonzero(groups >= 0)
         rows = np.bincount(groups[at], minlength=n_groups).tolist()
         listed: list[list[Values]] = [[] for _ in range(n_groups)]

@@ -76,15 +76,15 @@ def distinct_digests(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def require_date(text: str) -> None:
-    """Refuse a text that is no date.
+    """Refuse a text that is not a date.
 
     Examples
     --------
     >>> require_date("2026-02-30")
     Traceback (most recent call last):
-    unlabel.errors.UnlabelError: --date '2026-02-30' is no date: write it as 2026-01-31.
+    unlabel.errors.UnlabelError: --date '2026-02-30' is not a date: write it as 2026-01-31.
     """
     try:
         datetime.fromisoformat(text)
     except ValueError as error:
-        raise UnlabelError(f"--date {text!r} is no date: write it as 2026-01-31.") from error
+        raise UnlabelError(f"--date {text!r} is not a date: write it as 2026-01-31.") from error

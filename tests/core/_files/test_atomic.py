@@ -200,19 +200,3 @@ def test_names_that_no_file_has_are_refused():
         atomic.whole_file("a\0b", overwrite=True),
     ):
         pass
-
-
-def test_a_run_that_was_told_to_end_writes_nothing_even_if_the_exception_was_lost(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(atomic, "ending", [])
-
-    def write():
-        with whole_file(tmp_path / "out", overwrite=False) as part:
-            part.write_text("whole")
-            atomic.ending.append(129)
-
-    with pytest.raises(SystemExit) as ended:
-        write()
-    assert ended.value.code == 129
-    assert os.listdir(tmp_path) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,12 +17,12 @@ from unlabel._tables.columns.layout import (
     ListColumn,
     TableColumns,
     WideColumns,
-    require_columns,
 )
 from unlabel._tables.columns.nested import EntryColumn
 from unlabel._tables.files.formats import SEPARATED
 from unlabel._tables.predictions import UPPER, Format
-from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
+from unlabel._tables.result_schema import NamedColumn, batch_of, named, result_schema
+from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
@@ -44,21 +43,20 @@ class ColumnOutput:
             target = target.ordered_like(batch)
         confidences = target.columns(rewritten.confidences, rewritten.upper)
         ends = ("",) if rewritten.upper is None else ("", UPPER)
-        waiting, columns = self.target.names, list[tuple[pa.Field, pa.Array]]()
+        waiting, columns = self.target.names, list[NamedColumn]()
         for field, column in zip(batch.schema, batch.columns, strict=True):
             if field.name not in own:
                 columns.append((field, rewritten.updated.get(field.name, column)))
                 continue
             names = waiting if self._places is None else self._places.get(field.name, ())
             found = [name + end for name in names for end in ends if name + end in confidences]
-            columns += [_named(name, confidences[name]) for name in found]
+            columns += [named(name, confidences[name]) for name in found]
             waiting = []
-        columns += [_named(*item) for item in rewritten.added.items()]
+        columns += [named(*item) for item in rewritten.added.items()]
         if rewritten.kept is not None:
             rows = np.flatnonzero(rewritten.kept)
             columns = [(field, taken(column, rows)) for field, column in columns]
-        schema = pa.schema([field for field, _ in columns], batch.schema.metadata)
-        return pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
+        return batch_of(columns, batch)
 
     @cached_property
     def _places(self) -> dict[str, list[str]] | None:
@@ -76,31 +74,23 @@ class ColumnOutput:
         return places
 
     def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
-        """Give the schema of the result; refuse a table without a column that is needed.
-
-        A table that has an added column already is refused, too.
-        """
-        require_columns(schema.names, self.rewriting.needed, table)
+        """Give the schema of the result; refuse columns that do not fit the options."""
         update = self.rewriting.options.update_column
         if update in self.source.names:
             raise UnlabelError(
                 f"{table} has confidences in column {update!r}: choose a column of labels with "
                 "update_column (--update-column)."
             )
-        # An empty batch goes the way of all others, so that the schemas cannot differ.
         empty = pa.RecordBatch.from_pylist([], schema=schema)
-        part = ColumnPart(empty, self.source)
-        rewritten = self.rewriting.of(part, part.confidences(), self.rewriting.allowed(part))
-        after = self.of(empty, rewritten).schema
-        times = Counter(after.names)
-        for name in (*ADDED, *self.target.names, *(n + UPPER for n in self.target.names)):
-            if times[name] > 1:
-                raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
+        after = result_schema(
+            self.rewriting,
+            ColumnPart(empty, self.source),
+            lambda rewritten: self.of(empty, rewritten),
+            names=schema.names,
+            own=(name + end for name in self.target.names for end in ("", UPPER)),
+            table=table,
+        )
         return after if set(schema.names).issuperset(after.names) else _names_are_texts(after)
-
-
-def _named(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array]:
-    return pa.field(name, column.type), column
 
 
 def _names_are_texts(schema: pa.Schema) -> pa.Schema:

@@ -31,7 +31,7 @@ WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class JsonOutput:
-    """The way of results into lines."""
+    """How results go into lines."""
 
     def __init__(self, predictions: JsonPredictions, rewriting: Rewriting) -> None:
         self._predictions, self._form = predictions, predictions.form

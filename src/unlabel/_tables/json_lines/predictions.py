@@ -82,12 +82,12 @@ class JsonPart:
         return self.fields.cells(self.predictions.path_of(name))
 
     def others(self) -> dict[str, pa.Array]:
-        """Give the fields beside the confidences that are texts in the first line."""
+        """Give the fields beside the confidences that have a single value in the first line."""
         own = self.predictions
         first = own.first if isinstance(own.first, dict) else {}
         found = {}
         for name, value in first.items():
-            if isinstance(value, str) and not own.is_own(name):
+            if not isinstance(value, dict | list) and not own.is_own(name):
                 with suppress(RowError):  # of lines with something else in it
                     found[name] = self.fields.cells((name,))
         return found

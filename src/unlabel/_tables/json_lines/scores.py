@@ -135,7 +135,7 @@ class EntryList:
     def _struct(self, names: list[tuple[str, Any]]) -> type[msgspec.Struct]:
         """Make a class of entries; its attributes are not named like the fields.
 
-        Those may be words of Python. Entries are no part of cycles: gc need not look at them.
+        Those may be words of Python. Entries are not parts of cycles, so gc need not look at them.
         """
         attributes = {self.label: "label", self.score: "score"}
         return msgspec.defstruct(
@@ -175,10 +175,9 @@ class EntryList:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A label and its score in two fields of an object: a top answer alone."""
+class TwoFields:
+    """Labels and scores in two fields of an object."""
 
-    words: ClassVar[str] = "a label and its score"
     sorts: ClassVar[bool] = True
     place: Path  # of the object
     label: str
@@ -186,13 +185,20 @@ class Pair:
 
     @property
     def path(self) -> Path:
-        """The place of the score."""
+        """The place of the scores."""
         return *self.place, self.score
 
     @property
     def own(self) -> set[Path]:
         """The places of the labels and the scores."""
-        return {(*self.place, self.label), (*self.place, self.score)}
+        return {(*self.place, self.label), self.path}
+
+
+@dataclass(frozen=True)
+class Pair(TwoFields):
+    """A label and its score in two fields of an object: a top answer alone."""
+
+    words: ClassVar[str] = "a label and its score"
 
     def labels_in(self, line: Any) -> list[Label]:
         """Give the labels that a decoded line names."""
@@ -222,24 +228,10 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class TwoLists:
+class TwoLists(TwoFields):
     """A list of labels beside a list of their scores, as zero-shot classification gives them."""
 
     words: ClassVar[str] = "lists of labels and of scores"
-    sorts: ClassVar[bool] = True
-    place: Path  # of the object that has both
-    label: str
-    score: str
-
-    @property
-    def path(self) -> Path:
-        """The place of the scores."""
-        return *self.place, self.score
-
-    @property
-    def own(self) -> set[Path]:
-        """The places of the labels and the scores."""
-        return {(*self.place, self.label), (*self.place, self.score)}
 
     def labels_in(self, line: Any) -> list[Label]:
         """Give the labels that a decoded line names."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,11 +10,11 @@ import pyarrow as pa
 
 from unlabel._labels import known_columns
 from unlabel._tables.cells import taken
-from unlabel._tables.columns.layout import require_columns
 from unlabel._tables.label_columns import labels_in_type
 from unlabel._tables.long.part import LongColumns, LongPart
 from unlabel._tables.predictions import UPPER
-from unlabel._tables.rewriting import ADDED, Rewriting, Rewritten
+from unlabel._tables.result_schema import NamedColumn, batch_of, named, result_schema
+from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel._typing import Columns, Floats
 from unlabel.errors import UnlabelError
 
@@ -40,23 +39,22 @@ class LongOutput:
         def scores(values: Floats) -> pa.Array:
             return pa.array(values[ids, np.where(no_label, 0, labels)], mask=no_label)
 
-        columns = list[tuple[pa.Field, pa.Array]]()
+        columns = list[NamedColumn]()
         for field, column in zip(part.batch.schema, part.batch.columns, strict=True):
             name = field.name
             if name == self.columns.label:
                 names = labels_in_type(self.rewriting.fitted.classes, column.type, name)
-                columns.append(_named(name, taken(names, pa.array(labels, mask=no_label))))
+                columns.append(named(name, taken(names, pa.array(labels, mask=no_label))))
             elif name == self.columns.score:
-                columns.append(_named(name, scores(rewritten.confidences)))
+                columns.append(named(name, scores(rewritten.confidences)))
                 if rewritten.upper is not None:
-                    columns.append(_named(name + UPPER, scores(rewritten.upper)))
+                    columns.append(named(name + UPPER, scores(rewritten.upper)))
             elif name in rewritten.updated:
                 columns.append((field, taken(rewritten.updated[name], ids)))
             else:
                 columns.append((field, taken(column, rows)))
-        columns += [_named(name, taken(added, ids)) for name, added in rewritten.added.items()]
-        schema = pa.schema([field for field, _ in columns], part.batch.schema.metadata)
-        return pa.RecordBatch.from_arrays([column for _, column in columns], schema=schema)
+        columns += [named(name, taken(added, ids)) for name, added in rewritten.added.items()]
+        return batch_of(columns, part.batch)
 
     def _order(self, part: LongPart, rewritten: Rewritten) -> tuple[Columns, Columns, Columns]:
         """Find the id and the label of each row of the result, and the row that it comes from.
@@ -103,28 +101,20 @@ class LongOutput:
         return sources[np.lexsort((sources, sources != own, merge.targets))], merge.starts
 
     def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
-        """Give the schema of the result; refuse a table without a column that is needed.
-
-        A table that has an added column already is refused, too.
-        """
-        require_columns(schema.names, self.rewriting.needed, table)
+        """Give the schema of the result; refuse columns that do not fit the options."""
         update = self.rewriting.options.update_column
         if update in self.columns.names:
             raise UnlabelError(
                 f"{table} has ids, labels or scores in column {update!r}: choose another column of "
                 "labels with update_column (--update-column)."
             )
-        # An empty part goes the way of all others, so that the schemas cannot differ.
-        empty = pa.RecordBatch.from_pylist([], schema=schema)
-        part = LongPart(empty, self.columns, np.zeros(1, dtype=np.intp))
-        rewritten = self.rewriting.of(part, part.confidences(), self.rewriting.allowed(part))
-        after = self.of(part, rewritten).schema
-        times = Counter(after.names)
-        for name in (*ADDED, self.columns.score + UPPER):
-            if times[name] > 1:
-                raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
-        return after
-
-
-def _named(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array]:
-    return pa.field(name, column.type), column
+        batch = pa.RecordBatch.from_pylist([], schema=schema)
+        empty = LongPart(batch, self.columns, np.zeros(1, dtype=np.intp))
+        return result_schema(
+            self.rewriting,
+            empty,
+            lambda rewritten: self.of(empty, rewritten),
+            names=schema.names,
+            own=[self.columns.score + UPPER],
+            table=table,
+        )
