@@ -1,5 +1,6 @@
 """A headless Chromium, driven over its DevTools pipe with the standard library alone."""
 
+import base64
 import fcntl
 import itertools
 import json
@@ -35,6 +36,35 @@ TROUBLE = {
     "Log.entryAdded",
     "Page.javascriptDialogOpening",
 }
+
+
+MODIFIERS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
+KEYS = {  # the number of a key, and the text that it enters
+    "Backspace": (8, ""),
+    "Tab": (9, ""),
+    "Enter": (13, "\r"),
+    "Escape": (27, ""),
+    " ": (32, " "),
+    "PageUp": (33, ""),
+    "PageDown": (34, ""),
+    "End": (35, ""),
+    "Home": (36, ""),
+    "ArrowLeft": (37, ""),
+    "ArrowUp": (38, ""),
+    "ArrowRight": (39, ""),
+    "ArrowDown": (40, ""),
+    "Delete": (46, ""),
+}
+# Scrolled to at once, whatever the page's style says of scrolling.
+MIDDLE = """((selector, scroll) => {
+  const element = document.querySelector(selector);
+  if (!element) return null;
+  if (scroll) {
+    element.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+  }
+  const box = element.getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+})(%s, %s)"""
 
 
 class Browser:
@@ -85,14 +115,74 @@ class Browser:
         self.ask("Page.navigate", url=page.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.events.append(self.hear())
+        return self.heard()
+
+    def heard(self):
+        """The network requests and the errors since a page was opened."""
         self.ask("Runtime.evaluate", expression="0")
         heard = [(event["method"], event["params"]) for event in self.events]
         requests = [p["request"]["url"] for m, p in heard if m == "Network.requestWillBeSent"]
         return requests, [event for event in heard if event[0] in TROUBLE]
 
     def value(self, expression):
-        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
-        return answer["result"]["value"]
+        """The value of an expression; of a promise, what it resolves to."""
+        answer = self.ask(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def click(self, selector):
+        x, y = self.middle(selector)
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        self.mouse("mouseReleased", x, y, button="left", clickCount=1)
+
+    def drag(self, from_selector, to_selector, moves=8):
+        """Drag the middle of one element to that of another; both must fit into the window."""
+        self.middle(to_selector)
+        x, y = start = self.middle(from_selector)
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        to_x, to_y = self.middle(to_selector, scroll=False)
+        for move in range(1, moves + 1):
+            x = start[0] + (to_x - start[0]) * move / moves
+            y = start[1] + (to_y - start[1]) * move / moves
+            self.mouse("mouseMoved", x, y, button="left", buttons=1)
+        self.mouse("mouseReleased", to_x, to_y, button="left", clickCount=1)
+
+    def middle(self, selector, scroll=True):
+        """The point in the window where an element has its middle."""
+        point = self.value(MIDDLE % (json.dumps(selector), json.dumps(scroll)))
+        assert point, f"{selector} is not on the page"
+        return point
+
+    def mouse(self, kind, x, y, **details):
+        self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **details)
+
+    def type(self, text):
+        """Press one key per character of a text."""
+        for character in text:
+            self.key(character)
+
+    def key(self, name, modifiers=()):
+        """Press a key, such as Enter or z, while others, such as Control, are held."""
+        if name in KEYS:
+            number, text = KEYS[name]
+        else:
+            number, text = ord(name.upper()) if name.isascii() and name.isalnum() else 0, name
+        held = sum(MODIFIERS[each] for each in modifiers)
+        key = {"key": name, "windowsVirtualKeyCode": number, "modifiers": held}
+        typed = {"text": text} if text and not {*modifiers} - {"Shift"} else {}
+        self.ask("Input.dispatchKeyEvent", type="keyDown", **key, **typed)
+        self.ask("Input.dispatchKeyEvent", type="keyUp", **key)
+
+    def screenshot(self, path, whole=True):
+        """Write the page, or the part of it in the window, as a PNG file."""
+        size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"captureBeyondViewport": True, "clip": size | {"scale": 1}} if whole else {}
+        picture = self.ask("Page.captureScreenshot", format="png", **clip)
+        path.write_bytes(base64.b64decode(picture["data"]))
 
     def close(self):
         self.session = {}

@@ -9,7 +9,7 @@ class Page {
     this.past = [];
     this.future = [];
     this.shownRows = FIRST_ROWS;
-    this.showAllLabels = false;
+    this.showAll = { destinations: false, accuracy: false };
     this.labels = new LabelList(this.sample, {
       onSelect: () => this.drawSelection(),
       onDrop: (labels, target) => this.drop(labels, target),
@@ -53,12 +53,9 @@ class Page {
   draw(said) {
     const { sample, judged, now } = this;
     drawCards(sample, judged, now.threshold);
-    drawDestinations(sample, judged);
     drawMatrix(sample, judged);
-    if (sample.truth) {
-      drawAccuracy(judged, this.showAllLabels);
-      drawSuggestions(judged, (pair) => this.mergeResults(pair));
-    }
+    if (sample.truth) drawSuggestions(judged, (pair) => this.mergeResults(pair));
+    this.drawLabels();
     this.drawRows();
     this.labels.update(now.plan);
     this.drawControls();
@@ -67,6 +64,11 @@ class Page {
       ? `The sample has no rows of ${quoted(sample.classes[this.without[0]])}, which OSR needs: this is mask.`
       : "";
     this.say([said, advice].filter(Boolean).join(" "));
+  }
+
+  drawLabels() {
+    drawDestinations(this.sample, this.judged, this.showAll.destinations);
+    if (this.sample.truth) drawAccuracy(this.judged, this.showAll.accuracy);
   }
 
   drawRows() {
@@ -255,10 +257,12 @@ class Page {
       this.shownRows += 4 * FIRST_ROWS;
       this.drawRows();
     });
-    on("accuracy-all", "click", () => {
-      this.showAllLabels = true;
-      drawAccuracy(this.judged, true);
-    });
+    for (const [id, list] of Object.entries({ "goes-all": "destinations", "accuracy-all": "accuracy" })) {
+      on(id, "click", () => {
+        this.showAll[list] = true;
+        this.drawLabels();
+      });
+    }
     on("export", "click", () => this.export());
     on("copy", "click", () => this.copy());
     on("import", "click", () => byId("file").click());

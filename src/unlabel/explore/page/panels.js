@@ -2,6 +2,7 @@
 
 const MOST_IN_MATRIX = 10;
 const MOST_ANSWERS = 4;
+const MOST_LABELS = 12;
 const MOST_SUGGESTIONS = 8;
 const FIRST_ROWS = 25;
 
@@ -46,10 +47,10 @@ function drawCards(sample, judged, threshold) {
 }
 
 /** Draw, for each retired label, the most common answers to its inputs. */
-function drawDestinations(sample, judged) {
+function drawDestinations(sample, judged, showAll) {
   const found = destinationsOf(sample, judged);
   document.getElementById("goes").hidden = !found.length;
-  const rows = found.map(({ column, rows, to }) => {
+  const rows = firstOf(found, showAll, "goes-all").map(({ column, rows, to }) => {
     const shown = to.slice(0, MOST_ANSWERS);
     const rest = rows - shown.reduce((sum, each) => sum + each.rows, 0);
     const bar = shown.map((each, i) => element("span", { class: `part part-${i}`, style: { width: `${(100 * each.rows) / rows}%` } }));
@@ -132,7 +133,7 @@ function drawAccuracy(judged, showAll) {
   const labels = accuracyByLabel(judged);
   const difference = ({ rows, before, after }) => Math.abs(after - before) / rows;
   labels.sort((a, b) => difference(b) - difference(a) || b.rows - a.rows);
-  const shown = showAll ? labels : labels.slice(0, 12);
+  const shown = firstOf(labels, showAll, "accuracy-all");
   const lowest = Math.min(...shown.map(({ rows, before, after }) => Math.min(before, after) / rows), 1);
   const start = 10 * Math.floor(Math.min(lowest, 0.9) * 10);
   const at = (right, rows) => (100 * ((100 * right) / rows - start)) / (100 - start);
@@ -149,9 +150,14 @@ function drawAccuracy(judged, showAll) {
     ),
   );
   fill("accuracy-rows", rows);
-  const more = document.getElementById("accuracy-all");
-  more.hidden = showAll || labels.length <= shown.length;
-  more.textContent = `Show all ${count(labels.length)} labels`;
+}
+
+/** Give the first of a list of labels, and say on a button how many there are, unless all are shown. */
+function firstOf(labels, showAll, button) {
+  const shown = showAll ? labels : labels.slice(0, MOST_LABELS);
+  document.getElementById(button).hidden = shown.length === labels.length;
+  document.getElementById(button).textContent = `Show all ${count(labels.length)} labels`;
+  return shown;
 }
 
 function dots(before, after) {
