@@ -41,7 +41,9 @@ class SetAside:
         """The number of rows that were set aside."""
         return self.without_label + self.of_other_labels
 
-    def __str__(self) -> str:
+    @property
+    def counted(self) -> str:
+        """The rows that were set aside, in words."""
         parts = []
         if self.without_label:
             parts.append(f"{_rows(self.without_label)} without a true label")
@@ -51,7 +53,10 @@ class SetAside:
                 f"{_rows(self.of_other_labels)} of labels that the model does not have, such as "
                 f"{SHORT.repr(self.other_label)} (the nearest is {near}),"
             )
-        return f"{' and '.join(parts)} {'was' if self.rows == 1 else 'were'} set aside"
+        return " and ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.counted} {'was' if self.rows == 1 else 'were'} set aside"
 
     def refuse_all(self, rows: int) -> None:
         """Refuse that all of the rows are set aside."""

@@ -137,7 +137,7 @@ def read_confidences(
     every_row = np.concatenate(rows)
     if input == "logits":
         if predictions.guess:
-            _refuse_doubtful_logits(predictions, seen)
+            refuse_doubtful_logits(predictions, seen)
         with errors_naming(predictions.path, advice=predictions.guess):
             refuse_probabilities(every_row)
     names = label_array(truth_classes)
@@ -145,7 +145,7 @@ def read_confidences(
     return every_row, labels_of_rows, np.concatenate(numbers)
 
 
-def _refuse_doubtful_logits(predictions: Predictions, seen: set[int]) -> None:
+def refuse_doubtful_logits(predictions: Predictions, seen: set[int]) -> None:
     """Refuse guessed columns of logits if one of them may not be a label's.
 
     Logits need not sum to 1: a latency among them would pass for the likeliest label.

@@ -21,6 +21,7 @@ from unlabel.bench.commands import app as bench
 from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
 from unlabel.cli.evaluate import evaluate
+from unlabel.cli.explore import explore
 from unlabel.cli.inspect import as_dict, describe
 from unlabel.cli.inspect_table import show
 from unlabel.cli.options import (
@@ -260,13 +261,16 @@ def report(
     print_line(f"{out} written.")
 
 
+app.command()(explore)
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("demo"),
 ) -> None:
     """Retire labels of two real classifiers, and compare with retraining them.
 
-    Leaves a report, and tables to try the other commands on.
+    Leaves a report, a page to explore other changes, and tables to try the other commands on.
     """
     # Slow to import, and needed by no other command.
     from unlabel.cli.demo import retire_cifar10, retire_digits
@@ -275,4 +279,4 @@ def demo(
     console.print("\nResNet18 on CIFAR-10, beside two retrained models:\n")
     console.print(retire_cifar10(out))
     console.print()
-    print_line(f"Look at {out / 'report.html'}.")
+    print_line(f"Look at {out / 'report.html'}, and try other changes in {out / 'explore.html'}.")

@@ -20,6 +20,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
+from unlabel import explore, report
 from unlabel._files.atomic import cannot_write, whole_file
 from unlabel._tables.files.writing import write_table
 from unlabel._typing import Floats
@@ -29,7 +30,6 @@ from unlabel.evaluation.summary import summarise, write_summary
 from unlabel.evaluation.trial import without
 from unlabel.fitting import fit_filter
 from unlabel.metrics import expected_calibration_error, kl_divergence
-from unlabel.report import render
 
 WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 RETIRED = ["three", "eight"]
@@ -80,7 +80,7 @@ def retire_digits(folder: Path) -> Table:
 
 
 def retire_cifar10(folder: Path) -> RenderableType:
-    """Evaluate the removal of labels from a real network; leave its tables and a report."""
+    """Evaluate the removal of labels from a real network; leave its tables and two pages."""
     _make(folder)
     outputs = load_cifar10()
     removal = outputs.removals[FORGET_SET]
@@ -93,8 +93,20 @@ def retire_cifar10(folder: Path) -> RenderableType:
         _write(folder / f"{name}.parquet", classes, logits, outputs.labels)
     summary = summarise(outputs.trial(FORGET_SET))
     write_summary(summary, folder / "summary.json", overwrite=True)
-    with whole_file(folder / "report.html", overwrite=True) as part:
-        part.write_text(render(summary), encoding="utf-8")
+    pages = {
+        "report.html": report.render(summary),
+        "explore.html": explore.render(
+            outputs.base,
+            outputs.classes,
+            outputs.labels,
+            _ids(len(outputs.base)),
+            input="logits",
+            title="ResNet18 on CIFAR-10",
+        ),
+    }
+    for name, page in pages.items():
+        with whole_file(folder / name, overwrite=True) as part:
+            part.write_text(page, encoding="utf-8")
     return show(summary)
 
 
@@ -117,13 +129,17 @@ def _train(images: Any, labels: Any, seed: int) -> MLPClassifier:
 def _write(
     path: Path, classes: Iterable[Any], rows: Floats, labels: npt.NDArray[Any] | None = None
 ) -> None:
-    columns: dict[str, Any] = {"id": [f"image-{number:04}" for number in range(len(rows))]}
+    columns: dict[str, Any] = {"id": _ids(len(rows))}
     columns |= {name: rows[:, i] for i, name in enumerate(classes)}
     if labels is not None:
         columns["label"] = labels
     batch = pa.record_batch(columns)
     with write_table(path, batch.schema, overwrite=True) as write:
         write(batch)
+
+
+def _ids(count: int) -> list[str]:
+    return [f"image-{number:04}" for number in range(count)]
 
 
 def _comparison(
