@@ -177,6 +177,25 @@ class Browser:
         self.ask("Input.dispatchKeyEvent", type="keyDown", **key, **typed)
         self.ask("Input.dispatchKeyEvent", type="keyUp", **key)
 
+    def choose_file(self, selector, path):
+        """Choose a file in an input for files."""
+        node = self.ask("Runtime.evaluate", expression=f"document.querySelector('{selector}')")
+        object_id = node["result"]["objectId"]
+        self.ask("DOM.setFileInputFiles", files=[str(path)], objectId=object_id)
+
+    def download(self, selector, folder):
+        """Click on an element that downloads the first file of a folder, and return its path."""
+        self.ask("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+        self.click(selector)
+        finished = "Page.downloadProgress"
+        while not any(
+            event["method"] == finished and event["params"]["state"] == "completed"
+            for event in self.events
+        ):
+            self.events.append(self.hear())
+        (file,) = folder.iterdir()
+        return file
+
     def screenshot(self, path, whole=True):
         """Write the page, or the part of it in the window, as a PNG file."""
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]

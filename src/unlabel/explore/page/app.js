@@ -106,11 +106,11 @@ class Page {
     if (!changes.size) return ["Nothing has changed yet: retire, merge or rename labels."];
     const retired = outcome.removed.length;
     const others = changes.size - retired;
-    const what = [retired ? `${countOf(retired, "label")} retired` : "", others ? `${countOf(others, "label")} merged, renamed or split` : ""].filter(Boolean).join(", ");
+    const what = [retired ? `${countOf(retired, "label")} retired` : "", others ? `${retired ? count(others) : countOf(others, "label")} merged, renamed or split` : ""];
     const right = counts.judged
       ? ` ${percent(counts.rightAfter, counts.judged)} of the answers are right where the new label is known, before ${percent(counts.rightBefore, counts.judged)}.`
       : "";
-    return [`With ${what}, `, element("b", {}, percent(counts.changed, counts.rows)), ` of the answers change.${right}`];
+    return [`With ${what.filter(Boolean).join(" and ")}, `, element("b", {}, percent(counts.changed, counts.rows)), ` of the answers change.${right}`];
   }
 
   say(text, kind = "") {

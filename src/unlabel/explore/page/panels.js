@@ -32,14 +32,14 @@ function drawCards(sample, judged, threshold) {
         arrow(percent(counts.rightBefore, counts.judged), percent(counts.rightAfter, counts.judged)),
         `${count(counts.rightBefore)} and ${count(counts.rightAfter)} of ${count(counts.judged)} inputs whose new label is known.`,
       ),
-      cardOf("Corrected and regressed", `${signed(counts.corrected)} ${signed(-counts.regressed)}`, "Answers that were wrong and are right, and the other way round."),
+      cardOf("Corrected and regressed", `${count(counts.corrected)} and ${count(counts.regressed)}`, "Answers that were wrong and are right, and the other way round."),
       cardOf("Log-loss", counts.logLoss === null ? "–" : counts.logLoss.toFixed(4), "How badly the new confidences fit the new labels; lower is better."),
     );
   }
   if (threshold !== null) {
     cards.push(
       sample.truth
-        ? cardOf("Unknown: caught and lost", `${percent(counts.caught, counts.retired)} ${percent(counts.lost, counts.judged)}`, `Of ${countOf(counts.retired, "input")} of retired labels, and of ${count(counts.judged)} others.`)
+        ? cardOf("Unknown: caught and lost", `${percent(counts.caught, counts.retired)} and ${percent(counts.lost, counts.judged)}`, `Of ${countOf(counts.retired, "input")} of retired labels, and of ${count(counts.judged)} others.`)
         : cardOf("Unknown", percent(counts.unknown, counts.rows), `${count(counts.unknown)} of ${count(counts.rows)} answers.`),
     );
   }

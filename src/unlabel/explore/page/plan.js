@@ -109,13 +109,13 @@ function quoted(text) {
 function readPlan(text, classes) {
   let content;
   try {
-    content = TOML.parse(text.replace(/^\ufeff/, ""));
+    content = TOML.parse(inOrder(text.replace(/^\ufeff/, "")));
   } catch (error) {
     throw new Error(`It is not TOML: ${error.message.split("\n")[0]}.`);
   }
   const { title = "", note = "", unlisted = "keep", changes, ...others } = content;
   const [other] = Object.keys(others);
-  if (other !== undefined) throw new Error(`It has the key ${quoted(other)}: labels are listed under [changes].`);
+  if (other !== undefined) throw new Error(`It has the key ${quoted(labelOf(other))}: labels are listed under [changes].`);
   if (typeof title !== "string" || typeof note !== "string") throw new Error("Its title or note is not a text.");
   if (!["keep", "retire", "error"].includes(unlisted)) {
     throw new Error('Its key "unlisted" is not "keep", "retire" or "error".');
@@ -123,8 +123,8 @@ function readPlan(text, classes) {
   if (!isTable(changes)) {
     throw new Error("It has no table [changes]: list the labels and destinations in one.");
   }
-  const pairs = inTextOrder(Object.entries(changes), text).map(([label, to]) => [label, partsOf(label, to)]);
-  const plan = { title, note, changes: new Map(pairs) };
+  const pairs = Object.entries(changes).map(([label, to]) => [labelOf(label), partsOf(labelOf(label), to)]);
+  const plan = { title: labelOf(title), note: labelOf(note), changes: new Map(pairs) };
   const missing = classes.filter((label) => !plan.changes.has(label));
   if (unlisted === "error" && missing.length) {
     throw new Error(`The plan does not list ${quoted(missing[0])}: list every label of the model.`);
@@ -137,18 +137,19 @@ function readPlan(text, classes) {
   return plan;
 }
 
-/** Restore the order of retirement: objects move keys that are whole numbers to the front. */
-function inTextOrder(pairs, text) {
-  const isNumber = ([label]) => /^(0|[1-9]\d*)$/.test(label);
-  if (!pairs.some(isNumber)) return pairs;
-  const start = Math.max(text.search(/^\s*\[\s*["']?changes["']?\s*\]/m), 0);
-  const place = ([label]) => {
-    const names = [quoted(label), `'${label}'`, label].map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    const found = text.slice(start).search(new RegExp(`(?<=^|[\\n{,]|\\.)[ \\t]*(?:${names.join("|")})[ \\t]*[=.]`));
-    return found < 0 ? text.length : found;
-  };
-  const places = new Map(pairs.map((pair) => [pair, place(pair)]));
-  return pairs.sort((a, b) => places.get(a) - places.get(b));
+// Comments, texts in quotes, and keys without quotes that are whole numbers.
+const TOKENS = /#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?<=(?:^|[\n{,.])[ \t]*)\d+(?=[ \t]*[=.\]])/g;
+
+/**
+ * Mark texts that are whole numbers: objects would move such keys to the front, and labels are retired in the order
+ * given. `labelOf` takes the mark away.
+ */
+function inOrder(text) {
+  return text.replace(TOKENS, (token) => (/^(["']?)\d+\1$/.test(token) ? token.replace(/^["']?(\d+)["']?$/, '"\\u0000$1"') : token));
+}
+
+function labelOf(text) {
+  return text.replace(/^\0(?=\d+$)/, "");
 }
 
 function isTable(value) {
@@ -160,12 +161,12 @@ function partsOf(label, to) {
   if (to === false) return [];
   if (Array.isArray(to)) {
     if (to.length > 1) throw new Error(`It splits ${name} without weights: give each destination a weight.`);
-    if (typeof to[0] === "string") return [[to[0], 1]];
+    if (typeof to[0] === "string") return [[labelOf(to[0]), 1]];
   }
-  if (typeof to === "string" && to !== "") return [[to, 1]];
+  if (typeof to === "string" && to !== "") return [[labelOf(to), 1]];
   if (typeof to === "number" && Number.isInteger(to)) return [[String(to), 1]];
   if (!isTable(to)) throw new Error(`${name} goes to something that is not a label: write false to retire it.`);
-  const parts = Object.entries(to);
+  const parts = Object.entries(to).map(([name, weight]) => [labelOf(name), weight]);
   const isWeight = ([, weight]) => typeof weight === "number" && weight > 0 && weight <= 1 + WEIGHT_TOLERANCE;
   if (!parts.length || !parts.every(isWeight)) {
     throw new Error(`The weights of ${name} are not numbers above 0 and up to 1.`);

@@ -1,0 +1,186 @@
+"""The page's own arithmetic against Python's, on the same rows."""
+
+import json
+import tomllib
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import plain_impact
+import plain_plan
+from explore_pages import data_of, largest_move, rows_of
+from unlabel.explore import render
+from unlabel.fitting import fit_filter
+
+NAMES = ["cat", "dog", "fox", "owl", "pig", "rat", "12", "7"]
+# What the page computes for a plan, given as pairs of a label and the parts of its destination.
+COMPUTE = """((pairs, method, threshold) => {
+  const plan = { ...NO_PLAN, changes: new Map(pairs) };
+  const outcome = outcomeOf(page.sample.classes, plan);
+  const result = applyRecipe(page.sample, fitRecipe(page.sample, outcome, method), outcome);
+  const judged = judge(page.sample, outcome, result, threshold);
+  const name = (answer) => outcome.classes[answer] ?? null;
+  return {
+    classes: outcome.classes,
+    confidences: [...result.confidences],
+    removedMass: [...result.removedMass],
+    counts: judged.counts,
+    moves: movesOf(page.sample, judged).map(({ from, to, rows }) => [page.sample.classes[from], name(to), rows]),
+    goes: destinationsOf(page.sample, judged).map(({ column, to }) =>
+      [page.sample.classes[column], to.map(({ answer, rows }) => [name(answer), rows])]),
+    accuracy: accuracyByLabel(judged).map(({ label, rows, before, after }) => [label, rows, before, after]),
+    suggestions: suggestMerges(judged, 5).map(({ pair, gain }) => [...pair.map(name), gain]),
+    again: [...readPlan(asToml(plan), page.sample.classes).changes],
+  };
+})(%s)"""
+
+
+def pairs_of(changes):
+    """Lay changes out as the page does."""
+    return [
+        [label, [*map(list, to.items())] if isinstance(to, dict) else [[to, 1]] if to else []]
+        for label, to in changes.items()
+    ]
+
+
+def computed(browser, changes, method="osr", threshold=None):
+    arguments = ", ".join(map(json.dumps, (pairs_of(changes), method, threshold)))
+    return browser.value(COMPUTE % arguments)
+
+
+class Opened(NamedTuple):
+    rows: Any
+    logits: Any
+    labels: Any
+    stated: float
+
+    def __repr__(self):
+        return "the page"  # which a failing example would fill pages with
+
+
+@pytest.fixture(scope="module")
+def opened(browser, tmp_path_factory):
+    """A page of made rows, open in the browser, with its data."""
+    random = np.random.default_rng(3)
+    truth = random.permutation(np.repeat(np.arange(len(NAMES)), 9))
+    logits = random.normal(0, 1.5, (len(truth), len(NAMES)))
+    logits[np.arange(len(truth)), truth] += random.normal(2, 2, len(truth))
+    logits[:5, 1] = -np.inf  # confidences of 0
+    labels = np.array(NAMES)[truth]
+    html = render(logits, NAMES, labels, input="logits")
+    page = tmp_path_factory.mktemp("page") / "explore.html"
+    page.write_text(html, encoding="utf-8")
+    browser.open(page, 1280, "light")
+    data = data_of(html)
+    assert data["numbers"] == [*range(len(truth))]
+    return Opened(np.array(rows_of(data)), logits, labels, largest_move(data))
+
+
+@settings(max_examples=50)
+@given(
+    plain_plan.changes_of(NAMES),
+    st.sampled_from(["osr", "mask"]),
+    st.sampled_from([None, 0.1, 0.5]),
+)
+def test_random_plans(browser, opened, changes, method, threshold):
+    rows, logits, labels, stated = opened
+    found = computed(browser, changes, method, threshold)
+    options = {"classes": NAMES, "remove": changes, "method": method}
+    fitted = fit_filter(rows, labels, **options)
+    assert found["classes"] == [*fitted.classes] == plain_plan.result_labels(changes, NAMES)
+    result = np.reshape(found["confidences"], (len(rows), -1))
+    np.testing.assert_allclose(result, fitted.apply(rows), atol=1e-13, rtol=1e-11)
+    np.testing.assert_allclose(found["removedMass"], fitted.removed_mass(rows), atol=1e-14)
+    exact = fit_filter(logits, labels, input="logits", **options).apply(logits)
+    assert np.abs(result - exact).max() <= stated
+    of_effect = {label: to for label, to in changes.items() if to != label}
+    assert found["again"] == pairs_of(of_effect)
+
+    truth = labels.tolist()
+    counts, pairs, _, goes_to = plain_impact.recount(
+        changes, NAMES, rows, result, truth, threshold
+    )
+    names = {
+        "rows": "rows",
+        "changed": "changed",
+        "unknown": "unknown",
+        "rows_of_retained_labels": "judged",
+        "right_before": "rightBefore",
+        "right_after": "rightAfter",
+        "corrected": "corrected",
+        "regressed": "regressed",
+    }
+    assert {own: counts[name] for name, own in names.items()} == {
+        own: found["counts"][own] for own in names.values()
+    }
+    assert {(old, new): rows for old, new, rows in found["moves"]} == dict(pairs)
+    sizes = [rows for *_, rows in found["moves"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {label: dict(map(tuple, to)) for label, to in found["goes"]} == goes_to
+    right = {label: [] for label in found["classes"]}
+    losses = []
+    for true, row in zip(truth, result, strict=True):
+        goal = plain_impact.new_label(changes, true)
+        if goal is not None:
+            right[goal].append(row)
+            losses.append(-np.log(max(row[found["classes"].index(goal)], 1e-12)))
+    assert {label: rows for label, rows, *_ in found["accuracy"]} == {
+        label: len(own) for label, own in right.items() if own
+    }
+    assert sum(after for *_, after in found["accuracy"]) == counts["right_after"]
+    assert sum(before for *_, before, _ in found["accuracy"]) == counts["right_before"]
+    if losses:
+        assert found["counts"]["logLoss"] == pytest.approx(np.mean(losses), rel=1e-12)
+
+
+@settings(max_examples=20)
+@given(plain_plan.changes_of(NAMES, with_splits=False))
+def test_a_suggestion_gains_what_the_merge_brings(browser, opened, changes):
+    suggested = computed(browser, changes)
+    before = suggested["counts"]["rightAfter"]
+    for first, second, gain in suggested["suggestions"]:
+        labels = [label for label in NAMES if changes.get(label, label) == second]
+        merged = computed(browser, changes | dict.fromkeys(labels, first))
+        assert merged["counts"]["rightAfter"] - before == gain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[changes]\nrat = false\n12 = { pig = 0.25, 7 = 0.5, owl = 0.25 }\nfox = "owl"\ncat = false\n',
+        "title = 'x'\n[changes]\n'rat' = false\n'12'.pig = 0.25\n'12'.'7' = 0.5\n12.owl = 0.25\n"
+        "fox = 'owl'# 7 = 8\n\ncat=false\n",
+        '\ufeffchanges = {rat=false, "12" = {pig=0.25, "7"=0.5, owl=0.25}, fox=["owl"], "cat"=false}',
+        "[changes]\nrat = false\nfox = \"owl\"\ncat = false\n[changes.12]\npig = 0.25\n7 = 0.5\nowl = 0.25",
+    ],
+)
+def test_plans_keep_their_order_however_they_are_written(browser, opened, text):
+    read = browser.value(f"[...readPlan({json.dumps(text)}, page.sample.classes).changes]")
+    split = ["12", [["pig", 0.25], ["7", 0.5], ["owl", 0.25]]]
+    others = [["rat", []], ["fox", [["owl", 1]]], ["cat", []]]
+    at = 3 if "[changes.12]" in text else 1
+    assert read == [*others[:at], split, *others[at:]]
+    if not text.startswith("\ufeff"):
+        assert [*tomllib.loads(text)["changes"]] == [label for label, _ in read]
+
+
+def test_real_outputs_stay_within_the_stated_rounding(browser, cifar100, tmp_path):
+    logits, truth = cifar100
+    names = [f"label {label}" for label in range(100)]
+    labels = np.array(names)[truth]
+    html = render(logits, names, labels, input="logits")
+    (tmp_path / "explore.html").write_text(html, encoding="utf-8")
+    browser.open(tmp_path / "explore.html", 1280, "light")
+    removed = names[:20]
+    for method in ("osr", "mask"):
+        found = computed(browser, dict.fromkeys(removed), method)
+        result = np.reshape(found["confidences"], (len(logits), -1))
+        fitted = fit_filter(
+            logits, labels, classes=names, remove=removed, method=method, input="logits"
+        )
+        exact = fitted.apply(logits)
+        assert np.abs(result - exact).max() <= largest_move(data_of(html))
+        assert (result.argmax(axis=1) == exact.argmax(axis=1)).all()
