@@ -66,6 +66,8 @@ class BlankPage:
 
     def __post_init__(self) -> None:
         """Refuse names that leave no room for rows."""
+        if not self.classes:
+            raise UnlabelError("There are no labels: give at least one.")
         positions_by_text(self.classes)  # the page tells labels apart by their texts
         if self.most_rows < 1:
             names = sum(len(str(label).encode()) for label in self.classes)
