@@ -15,7 +15,7 @@ HOSTILE = [
     '"><img src="https://evil.invalid/x" onerror="alert(1)">',
     "قطة صغيرة \u202e نعم",
     "x" * 300,
-    "it's \"quoted\" & `ticked` \\ ${1}",
+    'it\'s "quoted" & `ticked` \\ ${1}',
     "line\u2028break\u2029here\r\n\x00\x7f",
     "🦊👩‍👩‍👧",
     "{{ 7 * 7 }}{% raw %}",
@@ -34,7 +34,7 @@ def codes_of(data):
     width = {8: "B", 16: "H"}[data["bits"]]
     codes = base64.b64decode(data["codes"], validate=True)
     n = len(data["classes"])
-    rows = [row for row in struct.iter_unpack(f"<{n}{width}", codes)]
+    rows = [*struct.iter_unpack(f"<{n}{width}", codes)]
     assert len(rows) == data["rows"]
     return rows
 
