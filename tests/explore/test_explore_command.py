@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from explore_pages import data_of
+from explore_data import data_of
 from unlabel._tables.files import formats
 from unlabel.explore import render
 from unlabel.explore import table as module

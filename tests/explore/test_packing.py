@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from explore_pages import codes_of, decoded, plain_probabilities
+from explore_data import codes_of, decoded, plain_probabilities
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.explore.packing import pack
 

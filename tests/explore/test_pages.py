@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explore_pages import HOSTILE, data_of, decoded, plain_probabilities
+from explore_data import HOSTILE, data_of, decoded, plain_probabilities
 from unlabel import UnlabelError
 from unlabel.explore import render
 

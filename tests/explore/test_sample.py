@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from explore_pages import data_of
+from explore_data import data_of
 from unlabel import UnlabelError
 from unlabel.explore import render
 from unlabel.explore.sample import Draw, Sample, allocate
