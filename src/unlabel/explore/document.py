@@ -28,8 +28,11 @@ with needs_extra("cli"):
 
 SIZE_LIMIT = 3_000_000  # bytes of a page, never reached
 # The JavaScript in page/, in this order; a vendor's module becomes the constant of its name.
-SCRIPTS = ("app.js",)
-VENDORED: dict[str, str] = {}
+SCRIPTS = (
+    *("sample.js", "recipe.js", "plan.js", "judge.js"),
+    *("elements.js", "panels.js", "labels.js", "app.js"),
+)
+VENDORED = {"TOML": "smol-toml-1.9.1.cjs"}
 LONGEST_ID = 1000  # characters
 ONE_ROW = 6 * LONGEST_ID + 100  # bytes at most beside its confidences, with 6 per character
 OTHER_NUMBERS = 500  # bytes at most for the numbers of rows, the step and the rounding
@@ -127,8 +130,9 @@ class BlankPage:
         script = script_text()
         html: str = template.render(
             title=self.title,
+            version=data["version"],
             data=Markup(_json(data)),  # noqa: S704
-            style=Markup(_file("style.css")),  # noqa: S704
+            style=Markup(style_text()),  # noqa: S704
             script=Markup(script),  # noqa: S704
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         )
@@ -159,7 +163,14 @@ def script_text() -> str:
         "return module.exports;\n})();\n"
         for name, file in VENDORED.items()
     ]
-    return "".join([*vendored, *map(_file, SCRIPTS)])
+    return "".join(['"use strict";\n', *vendored, *map(_file, SCRIPTS)])
+
+
+@cache
+def style_text() -> str:
+    """Join the report's style and what the page adds to it."""
+    shared = files("unlabel.report") / "templates" / "style.css"
+    return shared.read_text(encoding="utf-8") + _file("style.css")
 
 
 def _file(name: str) -> str:

@@ -1,3 +1,297 @@
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-document.getElementById("title").textContent = data.title;
+/* The page: its state, which can be undone, and its controls. */
+
+const OTHER = "other";
+
+class Page {
+  constructor() {
+    this.sample = readSample(document.getElementById("data").textContent);
+    this.now = { plan: NO_PLAN, method: this.sample.truth ? "osr" : "mask", threshold: null };
+    this.past = [];
+    this.future = [];
+    this.shownRows = FIRST_ROWS;
+    this.showAll = { destinations: false, accuracy: false };
+    this.labels = new LabelList(this.sample, {
+      onSelect: () => this.drawSelection(),
+      onDrop: (labels, target) => this.drop(labels, target),
+    });
+    this.listen();
+    this.describe();
+    this.drawSelection();
+    this.openLink();
+  }
+
+  /** Make a state the present one, if its plan fits the model; otherwise say why not. */
+  enter(state, { remember = true, said = "" } = {}) {
+    let outcome;
+    try {
+      outcome = outcomeOf(this.sample.classes, state.plan);
+    } catch (error) {
+      this.say(error.message, "problem");
+      return false;
+    }
+    if (remember) {
+      this.past.push(this.now);
+      this.future = [];
+    }
+    this.now = state;
+    this.shownRows = FIRST_ROWS;
+    this.recompute(outcome);
+    this.draw(said);
+    return true;
+  }
+
+  recompute(outcome) {
+    const started = performance.now();
+    const { method, threshold } = this.now;
+    this.without = outcome.removed.filter((column) => !this.sample.rowsOf[column].length);
+    this.method = this.sample.truth && !this.without.length ? method : "mask";
+    const recipe = fitRecipe(this.sample, outcome, this.method);
+    this.judged = judge(this.sample, outcome, applyRecipe(this.sample, recipe, outcome), threshold);
+    this.milliseconds = performance.now() - started;
+  }
+
+  draw(said) {
+    const { sample, judged, now } = this;
+    drawCards(sample, judged, now.threshold);
+    drawMatrix(sample, judged);
+    if (sample.truth) drawSuggestions(judged, (pair) => this.mergeResults(pair));
+    this.drawLabels();
+    this.drawRows();
+    this.labels.update(now.plan);
+    this.drawControls();
+    document.getElementById("sentence").replaceChildren(...this.sentence());
+    const advice = this.without.length
+      ? `The sample has no rows of ${quoted(sample.classes[this.without[0]])}, which OSR needs: this is mask.`
+      : "";
+    this.say([said, advice].filter(Boolean).join(" "));
+  }
+
+  drawLabels() {
+    drawDestinations(this.sample, this.judged, this.showAll.destinations);
+    if (this.sample.truth) drawAccuracy(this.judged, this.showAll.accuracy);
+  }
+
+  drawRows() {
+    drawRows(this.sample, this.judged, document.getElementById("kind").value, this.shownRows);
+  }
+
+  drawControls() {
+    const { plan, method, threshold } = this.now;
+    byId("undo").disabled = !this.past.length;
+    byId("redo").disabled = !this.future.length;
+    byId("reset").disabled = byId("export").disabled = !plan.changes.size;
+    for (const radio of document.getElementsByName("method")) radio.checked = radio.value === method;
+    byId("is-unknown").checked = threshold !== null;
+    byId("threshold").disabled = threshold === null;
+    if (threshold !== null) byId("threshold").value = threshold;
+    byId("above").textContent = threshold === null ? "off" : `above ${Number(byId("threshold").value).toFixed(2)}`;
+    byId("toml").textContent = asToml(plan);
+    byId("time").textContent = `${this.milliseconds.toFixed(1)} ms`;
+    fill("destinations", [...new Set([...this.judged.outcome.classes, OTHER])].map((label) => element("option", { value: label })));
+  }
+
+  drawSelection() {
+    const names = this.labels.names();
+    byId("actions").disabled = !names.length;
+    byId("selected").replaceChildren(
+      ...(names.length === 0 ? ["Select labels, or drag one onto another."] : names.length === 1 ? [nameElement(names[0])] : [`${countOf(names.length, "label")} selected`]),
+    );
+    byId("clear").hidden = !names.length;
+  }
+
+  /** Say in a sentence what the change does, for those who listen to the page, too. */
+  sentence() {
+    const { counts, outcome } = this.judged;
+    const { changes } = this.now.plan;
+    if (!changes.size) return ["Nothing has changed yet: retire, merge or rename labels."];
+    const retired = outcome.removed.length;
+    const others = changes.size - retired;
+    const what = [retired ? `${countOf(retired, "label")} retired` : "", others ? `${countOf(others, "label")} merged, renamed or split` : ""].filter(Boolean).join(", ");
+    const right = counts.judged
+      ? ` ${percent(counts.rightAfter, counts.judged)} of the answers are right where the new label is known, before ${percent(counts.rightBefore, counts.judged)}.`
+      : "";
+    return [`With ${what}, `, element("b", {}, percent(counts.changed, counts.rows)), ` of the answers change.${right}`];
+  }
+
+  say(text, kind = "") {
+    byId("status").textContent = text;
+    byId("status").className = kind;
+  }
+
+  /** Send the selected labels somewhere: null retires them. */
+  send(labels, to) {
+    const said = to === null ? `Retired ${listed(labels)}.` : `Sent ${listed(labels)} to ${nameOf(to)}.`;
+    if (this.enter({ ...this.now, plan: withChanges(this.now.plan, labels, to) }, { said })) this.labels.clear();
+  }
+
+  drop(labels, target) {
+    if (target.dataset.drop === "retire") return this.send(labels, null);
+    if (target.dataset.drop === "other") return this.send(labels, OTHER);
+    try {
+      const to = destinationOf(this.now.plan, this.sample.classes[Number(target.dataset.column)]);
+      this.send(labels, to);
+    } catch (error) {
+      this.say(error.message, "problem");
+    }
+  }
+
+  /** Merge two of the result's labels: all that goes to the second goes to the first. */
+  mergeResults([first, second]) {
+    const { classes, columns } = this.judged.outcome;
+    const labels = this.sample.classes.filter((_, column) => columns[column] === second);
+    if (labels.length) this.send(labels, classes[first]);
+    else this.say(`${quoted(classes[second])} is only a part of labels that are split.`, "problem");
+  }
+
+  undo() {
+    if (!this.past.length) return;
+    this.future.push(this.now);
+    this.enter(this.past.pop(), { remember: false, said: "Undone." });
+  }
+
+  redo() {
+    if (!this.future.length) return;
+    this.past.push(this.now);
+    this.enter(this.future.pop(), { remember: false, said: "Done again." });
+  }
+
+  /** Put the state into a link's fragment, as the text of the plan and the two settings. */
+  link() {
+    const { plan, method, threshold } = this.now;
+    const fields = new URLSearchParams({ plan: asToml(plan), method });
+    if (threshold !== null) fields.set("unknown", threshold);
+    return `${location.href.split("#")[0]}#${fields}`;
+  }
+
+  openLink() {
+    const fields = new URLSearchParams(location.hash.slice(1));
+    const state = { ...this.now };
+    try {
+      if (fields.has("plan")) state.plan = readPlan(fields.get("plan"), this.sample.classes);
+      if (this.sample.truth && ["osr", "mask"].includes(fields.get("method"))) state.method = fields.get("method");
+      const threshold = Number.parseFloat(fields.get("unknown"));
+      if (threshold >= 0 && threshold <= 1) state.threshold = threshold;
+    } catch (error) {
+      this.enter(this.now, { remember: false });
+      return this.say(`The link's plan cannot be used. ${error.message}`, "problem");
+    }
+    return this.enter(state, { remember: false });
+  }
+
+  async import(file) {
+    try {
+      const plan = readPlan(await file.text(), this.sample.classes);
+      this.enter({ ...this.now, plan }, { said: `Opened ${file.name}.` });
+    } catch (error) {
+      this.say(`${file.name} cannot be used. ${error.message}`, "problem");
+    }
+  }
+
+  export() {
+    const address = URL.createObjectURL(new Blob([asToml(this.now.plan)], { type: "application/toml" }));
+    element("a", { href: address, download: "plan.toml" }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
+
+  async copy() {
+    byId("link").value = this.link();
+    byId("link-box").showModal();
+    byId("link").select();
+    try {
+      await navigator.clipboard.writeText(byId("link").value);
+      byId("copied").textContent = "It has been copied.";
+    } catch {
+      byId("copied").textContent = "Copy it from here.";
+    }
+  }
+
+  /** State what the page holds, and how exact it is. */
+  describe() {
+    const { sample } = this;
+    const rows = sample.rows === sample.of ? `all ${countOf(sample.rows, "row")}` : `${count(sample.rows)} of ${count(sample.of)} rows, drawn at random from each label in proportion to its size`;
+    byId("holds").textContent = `This page holds ${rows}. Their log-probabilities are rounded to ${sample.bits} bits, which moves a confidence by up to ${Number(sample.rounding.toPrecision(2))}.`;
+    byId("aside").textContent = sample.aside ? `${countOf(sample.aside, "row")} had true labels that the model does not have: they count as rows without one.` : "";
+    byId("no-osr").hidden = Boolean(sample.truth);
+    for (const part of document.querySelectorAll("[data-needs-truth]")) part.hidden = !sample.truth;
+    for (const part of document.querySelectorAll("option[data-needs-truth], [name=method][value=osr]")) part.disabled = !sample.truth;
+  }
+
+  listen() {
+    const on = (id, event, listener) => byId(id).addEventListener(event, listener);
+    on("undo", "click", () => this.undo());
+    on("redo", "click", () => this.redo());
+    on("reset", "click", () => this.enter({ ...this.now, plan: NO_PLAN }, { said: "All labels are kept." }));
+    on("retire", "click", () => this.send(this.labels.names(), null));
+    on("to-other", "click", () => this.send(this.labels.names(), OTHER));
+    on("keep", "click", () => {
+      const said = `Kept ${listed(this.labels.names())}.`;
+      const plan = withoutChanges(this.now.plan, this.labels.names());
+      if (this.enter({ ...this.now, plan }, { said })) this.labels.clear();
+    });
+    on("clear", "click", () => this.labels.clear());
+    on("send", "submit", (event) => {
+      event.preventDefault();
+      this.send(this.labels.names(), byId("to").value);
+      byId("to").value = "";
+    });
+    on("search", "input", () => this.labels.arrange(byId("search").value, byId("order").value));
+    on("order", "change", () => this.labels.arrange(byId("search").value, byId("order").value));
+    on("methods", "change", (event) => this.enter({ ...this.now, method: event.target.value }));
+    on("is-unknown", "change", (event) => this.enter({ ...this.now, threshold: event.target.checked ? Number(byId("threshold").value) : null }));
+    // While the slider moves, the page follows; only where it stops is remembered.
+    on("threshold", "input", () => {
+      this.before ??= this.now;
+      this.enter({ ...this.now, threshold: Number(byId("threshold").value) }, { remember: false });
+    });
+    on("threshold", "change", () => {
+      const state = this.now;
+      this.now = this.before ?? this.now;
+      this.before = null;
+      this.enter({ ...state, threshold: Number(byId("threshold").value) });
+    });
+    on("kind", "change", () => {
+      this.shownRows = FIRST_ROWS;
+      this.drawRows();
+    });
+    on("row-more", "click", () => {
+      this.shownRows += 4 * FIRST_ROWS;
+      this.drawRows();
+    });
+    for (const [id, list] of Object.entries({ "goes-all": "destinations", "accuracy-all": "accuracy" })) {
+      on(id, "click", () => {
+        this.showAll[list] = true;
+        this.drawLabels();
+      });
+    }
+    on("export", "click", () => this.export());
+    on("copy", "click", () => this.copy());
+    on("import", "click", () => byId("file").click());
+    on("file", "change", async (event) => {
+      const [file] = event.target.files;
+      if (file) await this.import(file);
+      event.target.value = "";
+    });
+    addEventListener("hashchange", () => this.openLink());
+    addEventListener("keydown", (event) => {
+      const isText = event.target.matches("input:not([type=checkbox], [type=radio], [type=range]), textarea");
+      if (isText) return;
+      if (event.key === "Delete" && this.labels.selected.size) this.send(this.labels.names(), null);
+      const key = (event.ctrlKey || event.metaKey) && event.key.toLowerCase();
+      if (key === "z" || key === "y") {
+        event.preventDefault();
+        if (key === "y" || event.shiftKey) this.redo();
+        else this.undo();
+      }
+    });
+  }
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function listed(labels) {
+  return labels.length === 1 ? nameOf(labels[0]) : countOf(labels.length, "label");
+}
+
+const page = new Page();

@@ -1,0 +1,176 @@
+/* Plans: a mapping from labels to destinations, what becomes of the model's labels, and plans as TOML.
+
+   A plan is { title, note, changes }, changes a Map from labels to the parts of their destinations: [] for a
+   retired label, else pairs of a label and a weight. */
+
+const RETIRED = -1;
+const SPLIT = -2;
+const NO_PLAN = { title: "", note: "", changes: new Map() };
+const WEIGHT_TOLERANCE = 1e-5;
+
+/** Work out what becomes of the model's labels, or throw a sentence that says why the plan does not fit. */
+function outcomeOf(classes, plan) {
+  refuseMisfits(classes, plan.changes);
+  const columnOf = new Map(classes.map((label, column) => [label, column]));
+  const removed = [...plan.changes].filter(([, parts]) => !parts.length).map(([label]) => columnOf.get(label));
+  const isRemoved = new Set(removed);
+  const retained = classes.map((_, column) => column).filter((column) => !isRemoved.has(column));
+  const columns = new Int32Array(classes.length).fill(RETIRED);
+  const numbers = new Map();
+  const sources = []; // among the retained labels
+  const targets = []; // among the result's
+  const weights = [];
+  retained.forEach((column, source) => {
+    const parts = plan.changes.get(classes[column]) ?? [[classes[column], 1]];
+    const total = parts.reduce((sum, [, weight]) => sum + weight, 0);
+    for (const [label, weight] of parts) {
+      if (!numbers.has(label)) numbers.set(label, numbers.size);
+      sources.push(source);
+      targets.push(numbers.get(label));
+      weights.push(weight / total);
+    }
+    columns[column] = parts.length === 1 ? numbers.get(parts[0][0]) : SPLIT;
+  });
+  return { removed, retained, classes: [...numbers.keys()], sources, targets, weights, columns };
+}
+
+function refuseMisfits(classes, changes) {
+  const known = new Set(classes);
+  const retired = new Set();
+  for (const [label, parts] of changes) {
+    if (!known.has(label)) throw new Error(`The model has no label ${quoted(label)}.`);
+    if (!parts.length) retired.add(label);
+  }
+  for (const [label, parts] of changes) {
+    const to = parts.find(([name]) => retired.has(name));
+    if (to) {
+      throw new Error(
+        `The plan sends ${quoted(label)} to ${quoted(to[0])}, which it retires: send it elsewhere, or do not ` +
+          `retire ${quoted(to[0])}.`,
+      );
+    }
+  }
+  if (retired.size === classes.length) {
+    throw new Error(`All ${classes.length} labels would be retired: at least one must remain.`);
+  }
+}
+
+/** Send labels to one destination: null to retire them, their own name to keep them. */
+function withChanges(plan, labels, to) {
+  const changes = new Map(plan.changes);
+  for (const label of labels) {
+    changes.delete(label); // so that a label retired later comes later
+    if (to === null) changes.set(label, []);
+    else if (to !== label) changes.set(label, [[to, 1]]);
+  }
+  return { ...plan, changes };
+}
+
+function withoutChanges(plan, labels) {
+  const changes = new Map(plan.changes);
+  for (const label of labels) changes.delete(label);
+  return { ...plan, changes };
+}
+
+/** Name the label that another one would be merged into, were it dropped on this one. */
+function destinationOf(plan, label) {
+  const parts = plan.changes.get(label);
+  if (!parts) return label;
+  if (parts.length === 1) return parts[0][0];
+  throw new Error(`${quoted(label)} is ${parts.length ? "split" : "retired"}: choose another label to merge with.`);
+}
+
+/** Write a plan as the TOML that `unlabel fit --remove @plan.toml` takes. */
+function asToml(plan) {
+  const lines = ["title", "note"].filter((name) => plan[name]).map((name) => `${name} = ${quoted(plan[name])}`);
+  if (lines.length) lines.push("");
+  lines.push("[changes]");
+  for (const [label, parts] of plan.changes) lines.push(`${quoted(label)} = ${tomlOf(parts)}`);
+  return lines.join("\n") + "\n";
+}
+
+function tomlOf(parts) {
+  if (parts.length === 0) return "false";
+  if (parts.length === 1) return parts[0][0] === "" ? '[""]' : quoted(parts[0][0]);
+  return `{ ${parts.map(([label, weight]) => `${quoted(label)} = ${floatOf(weight)}`).join(", ")} }`;
+}
+
+function floatOf(weight) {
+  const text = String(weight);
+  return /[.e]/.test(text) ? text : `${text}.0`;
+}
+
+/** Put a text in quotes: JSON's strings are TOML's, but for the character DEL. */
+function quoted(text) {
+  return JSON.stringify(text).replaceAll("\x7f", "\\u007f");
+}
+
+/** Read a plan from TOML; a sentence is thrown that says what is wrong with it. */
+function readPlan(text, classes) {
+  let content;
+  try {
+    content = TOML.parse(text.replace(/^\ufeff/, ""));
+  } catch (error) {
+    throw new Error(`It is not TOML: ${error.message.split("\n")[0]}.`);
+  }
+  const { title = "", note = "", unlisted = "keep", changes, ...others } = content;
+  const [other] = Object.keys(others);
+  if (other !== undefined) throw new Error(`It has the key ${quoted(other)}: labels are listed under [changes].`);
+  if (typeof title !== "string" || typeof note !== "string") throw new Error("Its title or note is not a text.");
+  if (!["keep", "retire", "error"].includes(unlisted)) {
+    throw new Error('Its key "unlisted" is not "keep", "retire" or "error".');
+  }
+  if (!isTable(changes)) {
+    throw new Error("It has no table [changes]: list the labels and destinations in one.");
+  }
+  const pairs = inTextOrder(Object.entries(changes), text).map(([label, to]) => [label, partsOf(label, to)]);
+  const plan = { title, note, changes: new Map(pairs) };
+  const missing = classes.filter((label) => !plan.changes.has(label));
+  if (unlisted === "error" && missing.length) {
+    throw new Error(`The plan does not list ${quoted(missing[0])}: list every label of the model.`);
+  }
+  if (unlisted === "retire") for (const label of missing) plan.changes.set(label, []);
+  for (const [label, parts] of plan.changes) {
+    if (parts.length === 1 && parts[0][0] === label) plan.changes.delete(label);
+  }
+  outcomeOf(classes, plan); // refuses what does not fit
+  return plan;
+}
+
+/** Restore the order of retirement: objects move keys that are whole numbers to the front. */
+function inTextOrder(pairs, text) {
+  const isNumber = ([label]) => /^(0|[1-9]\d*)$/.test(label);
+  if (!pairs.some(isNumber)) return pairs;
+  const start = Math.max(text.search(/^\s*\[\s*["']?changes["']?\s*\]/m), 0);
+  const place = ([label]) => {
+    const names = [quoted(label), `'${label}'`, label].map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    const found = text.slice(start).search(new RegExp(`(?<=^|[\\n{,]|\\.)[ \\t]*(?:${names.join("|")})[ \\t]*[=.]`));
+    return found < 0 ? text.length : found;
+  };
+  const places = new Map(pairs.map((pair) => [pair, place(pair)]));
+  return pairs.sort((a, b) => places.get(a) - places.get(b));
+}
+
+function isTable(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+function partsOf(label, to) {
+  const name = quoted(label);
+  if (to === false) return [];
+  if (Array.isArray(to)) {
+    if (to.length > 1) throw new Error(`It splits ${name} without weights: give each destination a weight.`);
+    if (typeof to[0] === "string") return [[to[0], 1]];
+  }
+  if (typeof to === "string" && to !== "") return [[to, 1]];
+  if (typeof to === "number" && Number.isInteger(to)) return [[String(to), 1]];
+  if (!isTable(to)) throw new Error(`${name} goes to something that is not a label: write false to retire it.`);
+  const parts = Object.entries(to);
+  const isWeight = ([, weight]) => typeof weight === "number" && weight > 0 && weight <= 1 + WEIGHT_TOLERANCE;
+  if (!parts.length || !parts.every(isWeight)) {
+    throw new Error(`The weights of ${name} are not numbers above 0 and up to 1.`);
+  }
+  const sum = parts.reduce((total, [, weight]) => total + weight, 0);
+  if (Math.abs(sum - 1) > WEIGHT_TOLERANCE) throw new Error(`The weights of ${name} do not sum to 1.`);
+  return parts.length === 1 ? [[parts[0][0], 1]] : parts;
+}
