@@ -4,16 +4,19 @@ from commands import unlabel
 from unlabel import OutputFilter
 
 
-def test_the_demo_ends_with_tables_and_a_report(tmp_path):
+def test_the_demo_ends_with_tables_and_two_pages(tmp_path):
     code, out, error = unlabel("demo", "--out", tmp_path / "demo")
     assert (code, error) == (0, "")
     for name in ("OSR", "OSR, calibrated", "mask", "retrained", "retrained again, calibrated"):
         assert name in out
     assert "…" not in out  # nothing is cut off in 80 columns
+    assert str(tmp_path / "demo" / "report.html") in out
+    assert str(tmp_path / "demo" / "explore.html") in out
     assert sorted(os.listdir(tmp_path / "demo")) == [
         "cifar10-retrained-again.parquet",
         "cifar10-retrained.parquet",
         "cifar10.parquet",
+        "explore.html",
         "predictions.csv",
         "reference.csv",
         "report.html",
@@ -29,6 +32,10 @@ def test_the_demo_ends_with_tables_and_a_report(tmp_path):
     removed = ("--remove", "three", "--remove", "eight")
     assert unlabel("fit", tmp_path / "demo" / "reference.csv", *removed, "--out", again)[0] == 0
     assert again.read_bytes() == (tmp_path / "demo" / "retired.safetensors").read_bytes()
+    table, page = tmp_path / "demo" / "cifar10.parquet", tmp_path / "again.html"
+    options = ("--input", "logits", "--title", "ResNet18 on CIFAR-10", "--out", page)
+    assert unlabel("explore", table, *options)[0] == 0
+    assert page.read_bytes() == (tmp_path / "demo" / "explore.html").read_bytes()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -38,7 +37,7 @@ LONGEST_ID = 1000  # characters
 ONE_ROW = 6 * LONGEST_ID + 100  # bytes at most beside its confidences, with 6 per character
 OTHER_NUMBERS = 500  # bytes at most for the numbers of rows, the step and the rounding
 # What ends a script in HTML, or a line in JavaScript.
-UNSAFE = re.compile("[<>&\u2028\u2029]")
+UNSAFE = "<>&\u2028\u2029"
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,8 @@ class BlankPage:
 
     def __post_init__(self) -> None:
         """Refuse names that leave no room for rows."""
+        if not self.classes:
+            raise UnlabelError("There are no labels: give at least one.")
         positions_by_text(self.classes)  # the page tells labels apart by their texts
         if self.most_rows < 1:
             names = sum(len(str(label).encode()) for label in self.classes)
@@ -148,7 +149,9 @@ def _bytes(sample: Sample, bits: Bits) -> int:
 def _json(data: Any) -> str:
     """Write JSON that HTML reads as nothing else."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    for character in UNSAFE:
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 @cache

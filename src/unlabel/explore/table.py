@@ -87,8 +87,11 @@ def explore_table(
     if not sizes[:n_labels].any():  # a column of true labels that is empty
         sample = replace(sample, truth=None)
     page = blank.filled(sample, input, rows=rows, of=int(sizes.sum()), aside=aside.of_other_labels)
-    remark = f"The page has {aside.counted} too, without true labels." if aside.rows else ""
-    return page, [*filter(None, (remark, predictions.guess))]
+    remarks = [predictions.guess] if predictions.guess else []
+    if aside.rows:
+        are = "is" if aside.rows == 1 else "are"
+        remarks.insert(0, f"{aside.counted} {are} in the page, without true labels.")
+    return page, remarks
 
 
 def _id_column(predictions: Predictions, reading: Reading, name: str | None) -> str | None:

@@ -1,0 +1,93 @@
+"""Draw the screenshots of "Explore a change" from the page of the demo, in a real browser.
+
+Run ``python docs/explore.py`` where Chromium is installed: it writes ``figures/explore-*.png``,
+after a person's clicks, keys and drags, and fails if the page reports an error or asks the network
+for anything.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from unlabel.evaluation import load_cifar10
+from unlabel.explore import render
+
+FOLDER = Path(__file__).parent / "figures"
+HELPERS = Path(__file__).parent.parent / "tests" / "helpers"
+WIDE, NARROW = 1280, 390
+
+
+def page_of_demo(path: Path) -> None:
+    """Write the page that `unlabel demo` leaves."""
+    outputs = load_cifar10()
+    ids = [f"image-{number:04}" for number in range(len(outputs.base))]
+    page = render(
+        outputs.base,
+        outputs.classes,
+        outputs.labels,
+        ids,
+        input="logits",
+        title="ResNet18 on CIFAR-10",
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def item(label: str) -> str:
+    """Select a label of the list."""
+    return f'#labels li[data-column="{load_cifar10().classes.index(label)}"]'
+
+
+def change_labels(browser: Any) -> None:
+    """Retire two labels by clicks, merge two by a drag, and rename one by the keyboard."""
+    for label in ("airplane", "deer"):
+        browser.click(f"{item(label)} .who")
+    browser.click("#retire")
+    browser.drag(f"{item('cat')} .grip", item("dog"))
+    browser.click(f"{item('automobile')} .who")
+    browser.click("#to")
+    browser.type("car")
+    browser.key("Enter")
+
+
+def ask_for_unknown(browser: Any) -> None:
+    """Answer unknown above a removed mass of .3."""
+    browser.click("#is-unknown")
+    browser.click("#threshold")
+    for _ in range(20):
+        browser.key("ArrowLeft")
+
+
+def draw(folder: Path) -> None:
+    """Draw every screenshot into a folder."""
+    start = runpy.run_path(str(HELPERS / "browser.py"))["Browser"]
+    with tempfile.TemporaryDirectory() as scratch:
+        page = Path(scratch, "explore.html")
+        page_of_demo(page)
+        browser = start(Path(scratch, "profile"))
+        try:
+            for name, width, scheme, actions in (
+                ("light", WIDE, "light", [change_labels]),
+                ("dark", WIDE, "dark", [change_labels]),
+                ("phone", NARROW, "light", [change_labels]),
+                ("unknown", WIDE, "light", [change_labels, ask_for_unknown]),
+            ):
+                browser.open(page, width, scheme)
+                for act in actions:
+                    act(browser)
+                browser.value("scrollTo(0, 0)")
+                browser.screenshot(folder / f"explore-{name}.png", whole=False)
+                requests, trouble = browser.heard()
+                assert requests == [page.as_uri()], requests
+                assert trouble == [], trouble
+                sentence = browser.value("document.getElementById('sentence').textContent")
+                sys.stdout.write(f"explore-{name}.png: {sentence}\n")
+        finally:
+            browser.close()
+
+
+if __name__ == "__main__":
+    draw(FOLDER)
