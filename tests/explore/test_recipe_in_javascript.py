@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import plain_impact
 import plain_plan
-from explore_pages import data_of, largest_move, rows_of
+from explore_data import data_of, decoded, largest_move
 from unlabel.explore import render
 from unlabel.fitting import fit_filter
 
@@ -28,10 +28,12 @@ COMPUTE = """((pairs, method, threshold) => {
     confidences: [...result.confidences],
     removedMass: [...result.removedMass],
     counts: judged.counts,
-    moves: movesOf(page.sample, judged).map(({ from, to, rows }) => [page.sample.classes[from], name(to), rows]),
+    moves: movesOf(page.sample, judged).map(({ from, to, rows }) =>
+      [page.sample.classes[from], name(to), rows]),
     goes: destinationsOf(page.sample, judged).map(({ column, to }) =>
       [page.sample.classes[column], to.map(({ answer, rows }) => [name(answer), rows])]),
-    accuracy: accuracyByLabel(judged).map(({ label, rows, before, after }) => [label, rows, before, after]),
+    accuracy: accuracyByLabel(judged).map(({ label, rows, before, after }) =>
+      [label, rows, before, after]),
     suggestions: suggestMerges(judged, 5).map(({ pair, gain }) => [...pair.map(name), gain]),
     again: [...readPlan(asToml(plan), page.sample.classes).changes],
   };
@@ -76,7 +78,7 @@ def opened(browser, tmp_path_factory):
     browser.open(page, 1280, "light")
     data = data_of(html)
     assert data["numbers"] == [*range(len(truth))]
-    return Opened(np.array(rows_of(data)), logits, labels, largest_move(data))
+    return Opened(np.array(decoded(data)), logits, labels, largest_move(data))
 
 
 @settings(max_examples=50)
@@ -100,9 +102,7 @@ def test_random_plans(browser, opened, changes, method, threshold):
     assert found["again"] == pairs_of(of_effect)
 
     truth = labels.tolist()
-    counts, pairs, _, goes_to = plain_impact.recount(
-        changes, NAMES, rows, result, truth, threshold
-    )
+    counts, pairs, _, goes_to = plain_impact.recount(changes, NAMES, rows, result, truth, threshold)
     names = {
         "rows": "rows",
         "changed": "changed",
@@ -150,11 +150,14 @@ def test_a_suggestion_gains_what_the_merge_brings(browser, opened, changes):
 @pytest.mark.parametrize(
     "text",
     [
-        '[changes]\nrat = false\n12 = { pig = 0.25, 7 = 0.5, owl = 0.25 }\nfox = "owl"\ncat = false\n',
+        "[changes]\nrat = false\n12 = { pig = 0.25, 7 = 0.5, owl = 0.25 }\nfox = 'owl'\n"
+        "cat = false\n",
         "title = 'x'\n[changes]\n'rat' = false\n'12'.pig = 0.25\n'12'.'7' = 0.5\n12.owl = 0.25\n"
         "fox = 'owl'# 7 = 8\n\ncat=false\n",
-        '\ufeffchanges = {rat=false, "12" = {pig=0.25, "7"=0.5, owl=0.25}, fox=["owl"], "cat"=false}',
-        "[changes]\nrat = false\nfox = \"owl\"\ncat = false\n[changes.12]\npig = 0.25\n7 = 0.5\nowl = 0.25",
+        '\ufeffchanges = {rat=false, "12" = {pig=0.25, "7"=0.5, owl=0.25}, fox=["owl"], '
+        '"cat"=false}',
+        '[changes]\nrat = false\nfox = "owl"\ncat = false\n[changes.12]\npig = 0.25\n7 = 0.5\n'
+        "owl = 0.25",
     ],
 )
 def test_plans_keep_their_order_however_they_are_written(browser, opened, text):

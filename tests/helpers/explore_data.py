@@ -19,6 +19,8 @@ HOSTILE = [
     "line\u2028break\u2029here\r\n\x00\x7f",
     "🦊👩‍👩‍👧",
     "{{ 7 * 7 }}{% raw %}",
+    "a = false\n[changes]",
+    "12",
     " ",
 ]
 
@@ -55,3 +57,11 @@ def plain_probabilities(row, input):
     if input == "logits":
         row = [math.exp(value - max(row)) for value in row]
     return [value / math.fsum(row) for value in row]
+
+
+def largest_move(data):
+    """The most that rounding can move a confidence, of a mask's result too.
+
+    Logits that are off by up to e change a softmax by at most tanh(e / 2).
+    """
+    return math.tanh(data["step"] / 2)

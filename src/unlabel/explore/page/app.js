@@ -209,7 +209,7 @@ class Page {
   describe() {
     const { sample } = this;
     const rows = sample.rows === sample.of ? `all ${countOf(sample.rows, "row")}` : `${count(sample.rows)} of ${count(sample.of)} rows, drawn at random from each label in proportion to its size`;
-    byId("holds").textContent = `This page holds ${rows}. Their log-probabilities are rounded to ${sample.bits} bits, which moves a confidence by up to ${Number(sample.rounding.toPrecision(2))}.`;
+    byId("holds").textContent = `This page holds ${rows}. Their log-probabilities are rounded to ${sample.bits} bits: the confidences are off by up to ${Number(sample.rounding.toPrecision(2))}, those of a result by up to about ${Number(Math.tanh(sample.step / 2).toPrecision(2))}.`;
     byId("aside").textContent = sample.aside ? `${countOf(sample.aside, "row")} had true labels that the model does not have: they count as rows without one.` : "";
     byId("no-osr").hidden = Boolean(sample.truth);
     for (const part of document.querySelectorAll("[data-needs-truth]")) part.hidden = !sample.truth;

@@ -212,7 +212,7 @@ function drawRows(sample, judged, kind, most) {
     return element(
       "tr",
       { class: is },
-      element("th", { scope: "row" }, sample.ids ? nameElement(sample.ids[row]) : count(sample.numbers[row])),
+      element("th", { scope: "row" }, sample.ids?.[row] ? nameElement(sample.ids[row]) : `row ${count(sample.numbers[row])}`),
       sample.truth && element("td", {}, sample.truth[row] < 0 ? "–" : nameElement(sample.classes[sample.truth[row]])),
       element("td", {}, nameElement(sample.classes[sample.answers[row]]), " ", element("small", {}, percent(before, 1))),
       element("td", {}, answerElement(judged, answer), " ", element("small", {}, percent(after, 1))),
