@@ -1,6 +1,11 @@
 """Sphinx configuration."""
 
+import sys
 from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "unlabel"
 author = "The unlabel developers"
@@ -19,3 +24,14 @@ nitpicky = False
 autodoc_mock_imports = ["google", "onnx", "pyspark", "torch", "transformers", "triton"]
 # PyTorch reads the types of an operator at once, so `Tensor | None` must work for a mocked class.
 import_module("sphinx.ext.autodoc.mock")._MockObject.__or__ = lambda self, other: self
+
+
+def add_page_to_explore(app: Any, error: Exception | None) -> None:
+    """Put the page that the docs on `unlabel explore` link to beside them."""
+    if error is None and app.builder.format == "html":
+        import_module("explore").page_of_demo(Path(app.outdir, "explore-cifar10.html"))
+
+
+def setup(app: Any) -> None:
+    """Connect what the build does beyond the pages."""
+    app.connect("build-finished", add_page_to_explore)

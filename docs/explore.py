@@ -1,8 +1,8 @@
 """Draw the screenshots of "Explore a change" from the page of the demo, in a real browser.
 
-Run ``python docs/explore.py`` where Chromium is installed: it writes ``figures/explore-*.png``,
-after a person's clicks, keys and drags, and fails if the page reports an error or asks the network
-for anything.
+Run ``python docs/explore.py`` where Chromium and Pillow are installed: it writes
+``figures/explore-*.png``, after a person's clicks, keys and drags, and fails if the page reports an
+error or asks the network for anything.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def ask_for_unknown(browser: Any) -> None:
 
 def draw(folder: Path) -> None:
     """Draw every screenshot into a folder."""
+    from PIL import Image  # the docs, which also import this file, are built without it
+
     start = runpy.run_path(str(HELPERS / "browser.py"))["Browser"]
     with tempfile.TemporaryDirectory() as scratch:
         page = Path(scratch, "explore.html")
@@ -71,15 +73,18 @@ def draw(folder: Path) -> None:
         try:
             for name, width, scheme, actions in (
                 ("light", WIDE, "light", [change_labels]),
-                ("dark", WIDE, "dark", [change_labels]),
+                ("dark", WIDE, "dark", [change_labels, ask_for_unknown]),
                 ("phone", NARROW, "light", [change_labels]),
-                ("unknown", WIDE, "light", [change_labels, ask_for_unknown]),
             ):
                 browser.open(page, width, scheme)
                 for act in actions:
                     act(browser)
                 browser.value("scrollTo(0, 0)")
-                browser.screenshot(folder / f"explore-{name}.png", whole=False)
+                picture = folder / f"explore-{name}.png"
+                browser.screenshot(picture, whole=False)
+                with Image.open(picture) as whole:
+                    fewer_colours = whole.quantize(64)
+                fewer_colours.save(picture, optimize=True)
                 requests, trouble = browser.heard()
                 assert requests == [page.as_uri()], requests
                 assert trouble == [], trouble

@@ -12,7 +12,7 @@ import tables as docs_tables
 from commands import unlabel
 
 DOCS = Path(docs_tables.__file__).parent
-PAGES = ("recipes.md", "layouts.md")
+PAGES = ("recipes.md", "layouts.md", "explore.md")
 NOT_RUN = "# Not run here: "
 BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 

@@ -370,10 +370,11 @@ def test_without_true_labels_answers_are_compared(browser, opened):
     retire_two_and_merge_two(browser)
     assert browser.value(VALUES).keys() == {"Labels", "Answers that change"}
     assert not browser.value("document.getElementById('accuracy-rows').checkVisibility()")
-    header = browser.value(
-        "[...document.querySelectorAll('.changed-rows thead th')].filter(e => e.checkVisibility()).length"
+    headings = browser.value(
+        "[...document.querySelectorAll('.changed-rows thead th')]"
+        ".filter(heading => heading.checkVisibility()).length"
     )
-    assert header == browser.value("document.querySelector('#row-rows tr').children.length") == 3
+    assert headings == browser.value("document.querySelector('#row-rows tr').children.length") == 3
     assert browser.heard()[1] == []
 
 
@@ -395,10 +396,6 @@ def test_printed_pages_have_everything_but_controls(browser, opened):
         ".filter(control => control.checkVisibility()).map(control => control.type)"
     )
     assert {*kinds} <= {"radio", "checkbox"}  # the settings
-    assert (
-        browser.value(
-            "document.getElementById('labels').scrollHeight - document.getElementById('labels').clientHeight"
-        )
-        <= 1
-    )
+    hidden = "page.labels.list.scrollHeight - page.labels.list.clientHeight"
+    assert browser.value(hidden) <= 1
     browser.ask("Emulation.setEmulatedMedia", media="")
