@@ -23,7 +23,7 @@ from collections import Counter
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -186,7 +186,7 @@ def cases(port: int, fitted: list[OutputFilter]) -> list[Case]:
     return found
 
 
-def run(folder: Path, requests: int, reloads: int, kills: int) -> dict[str, object]:
+def run(folder: Path, requests: int, reloads: int, kills: int) -> dict[str, Any]:
     fitted = filters()
     for name, each in zip(NAMES, fitted, strict=True):
         each.save(folder / f"{name}.safetensors")
@@ -224,15 +224,15 @@ def run(folder: Path, requests: int, reloads: int, kills: int) -> dict[str, obje
     }
 
 
-def complaints(found: dict[str, object], reloads: int) -> list[str]:
+def complaints(found: dict[str, Any], reloads: int) -> list[str]:
     """Say what was not as promised."""
-    said = [f"{each} is not an answer" for each in found["wrong"]]  # type: ignore[attr-defined]
+    said = [f"{each} is not an answer" for each in found["wrong"]]
     if found["reloads_seen"] != reloads:
         said.append(f"{found['reloads_seen']} of {reloads} reloads were seen")
-    before, after = found["memory_mib_after_a_quarter_and_at_the_end"]  # type: ignore[misc]
+    before, after = found["memory_mib_after_a_quarter_and_at_the_end"]
     if after > before + GROWTH_MIB:
         said.append(f"memory grew from {before:.1f} to {after:.1f} MiB")
-    first, second = found["digests"].values()  # type: ignore[attr-defined]
+    first, second = found["digests"].values()
     if not (len(first) == len(second) == 1 and first != second):
         said.append(f"the digests {first} and {second} are not one for each filter")
     return said
