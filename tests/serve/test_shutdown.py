@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from serving import Answer, infer, inference, saved_filters, serving
+from serving import Answer, inference, saved_filters, serving
 from upstream import Upstream
 from upstream_model import confidences
 
@@ -43,15 +43,25 @@ def outcome(send, expected):
     return "right" if np.array_equal(answer.tensors["probabilities"], expected) else "wrong"
 
 
-def test_a_connection_that_was_accepted_gets_its_answer(served):
-    """Each request has a connection of its own: it is refused, or it is answered."""
+@pytest.mark.parametrize("keep_alive", [False, True])
+def test_a_connection_that_was_accepted_gets_its_answer(served, keep_alive):
+    """A request is refused a connection, or it is answered, on a connection kept alive too."""
     outcomes, refused = [], threading.Event()
 
     def client():
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
+
+        def send():
+            headers = HEADERS if keep_alive else HEADERS | {"Connection": "close"}
+            connection.request("POST", "/v2/models/animals/infer", BODY, headers)
+            response = connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+
         while not refused.is_set():
-            outcomes.append(outcome(lambda: infer(served.port, ROWS), served.expected))
+            outcomes.append(outcome(send, served.expected))
             if outcomes[-1] != "right":
                 refused.set()
+        connection.close()
 
     clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
     for each in clients:
