@@ -43,6 +43,7 @@ from unlabel.cli.options import (
 )
 from unlabel.cli.output import console, print_line, progress_bar
 from unlabel.cli.plan import app as plan
+from unlabel.cli.serve import serve
 from unlabel.filter import OutputFilter
 
 app = typer.Typer(
@@ -242,6 +243,7 @@ def inspect(
 
 
 app.command()(evaluate)
+app.command()(serve)
 
 
 @app.command()
