@@ -196,6 +196,10 @@ class ServedFilter:
             "the one with the confidences with output (--output)."
         )
 
+    def check(self, asked: Asked) -> None:
+        """Refuse a request before the upstream works for it."""
+        self._allowed_rows(asked.allow_list, 0)
+
     def _allowed_rows(self, name: str | None, n_rows: int) -> Allowed | None:
         if name is None:
             return None
