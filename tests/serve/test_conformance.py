@@ -54,19 +54,41 @@ def test_labels_follow_and_other_outputs_are_untouched(served, filters, model, b
     first = filters[1]
     tensors = infer(served.port, ROWS, model=model, binary=binary).tensors
     top = first.apply(confidences(ROWS, DATATYPES[model])).argmax(axis=1)
-    names = top if model == "animals64" else [first.classes[i] for i in top]
+    names = [first.classes[i] for i in top]
+    if model == "animals64":  # by their columns in the model, as its own answers are
+        names = [LABELS.index(name) for name in names]
     np.testing.assert_array_equal(tensors["label"], names)
     np.testing.assert_array_equal(tensors["embedding"], outputs_of(model, ROWS)["embedding"][1])
 
 
+@pytest.fixture(scope="module")
+def served_by_name(upstream, filters):
+    models = {"animals": filters[0] / "first.safetensors"}
+    with serving(upstream.port, models, "--output", "probabilities") as running:
+        yield running
+
+
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("name", ["probabilities", "label", "embedding"])
-def test_only_the_outputs_asked_for_are_given(served, upstream, name, binary):
-    through = infer(served.port, ROWS, outputs=[name], binary=binary, id="a request")
+def test_only_the_outputs_asked_for_are_given(served_by_name, upstream, filters, name, binary):
+    through = infer(served_by_name.port, ROWS, outputs=[name], binary=binary, id="a request")
     direct = infer(upstream.port, ROWS, outputs=[name], binary=binary, id="a request")
     assert [each["name"] for each in through.json["outputs"]] == [name]
     assert through.json["id"] == "a request"
     assert {*through.json["outputs"][0]} == {*direct.json["outputs"][0]}
+    scores = filters[1].apply(confidences(ROWS))
+    expected = {
+        "probabilities": scores,
+        "label": [filters[1].classes[i] for i in scores.argmax(axis=1)],
+        "embedding": direct.tensors.get("embedding"),
+    }
+    np.testing.assert_array_equal(through.tensors[name], expected[name])
+
+
+def test_labels_alone_are_not_given_unless_the_confidences_can_be_asked_for(served):
+    answer = infer(served.port, ROWS, outputs=["label"])
+    assert answer.status == 502
+    assert "--output" in answer.json["error"]
 
 
 @pytest.mark.parametrize("number", [1, 3])

@@ -118,17 +118,22 @@ REFUSED = {
     "TLS": (bytes.fromhex("16030100a5010000a10303") + bytes(160) + b"\r\n\r\n", {400}),
     "a header of 1 MB": (post(b"X-A: " + b"a" * 1_000_000), {400, 431}),
     "100,000 headers": (post(*[b"X-%d: 1" % i for i in range(100_000)]), {400, 431}),
-    "a path of 1 MB": (plain(path="/v2/" + "a" * 1_000_000), {400, 414}),
+    "a path of 1 MB": (plain(path="/v2/" + "a" * 1_000_000), {400, 414, 431}),
     "to another host": (plain(path="http://192.0.2.1/latest/meta-data"), {400, 404}),
     "tunnel to another host": (
         b"CONNECT 192.0.2.1:80 HTTP/1.1\r\nHost: 192.0.2.1:80\r\n\r\n",
         {400, 404, 405, 501},
     ),
+    "an upgrade to version 2": (
+        plain(path="/admin").replace(
+            b"Host:", b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHost:"
+        ),
+        {400, 404},
+    ),
     "path without a slash": (plain(path="v2/models/animals/infer"), {400, 404}),
     "up and out": (plain(path="/v2/models/../../admin"), {400, 404}),
     "up and out, encoded": (plain(path="/v2/models/%2e%2e/%2e%2e/admin"), {400, 404}),
     "slash, encoded": (plain(path="/v2/models/..%2f..%2fadmin/infer"), {400, 404}),
-    "twice encoded": (plain(path="/v2/models/%252e%252e/infer"), {400, 404}),
     "backslashes": (plain(path="/v2/models/..\\..\\admin"), {400, 404}),
     "two slashes": (plain(path="//192.0.2.1/v2/models/animals/infer"), {400, 404}),
     "line break in the path": (plain(path="/v2/models/a%0d%0aX-A:%201/infer"), {400, 404}),
@@ -156,7 +161,6 @@ REFUSED = {
     "the JSON's length has 30 digits": (binary(length=b"9" * 30), {400}),
     "the JSON's length is no number": (binary(length=b"12; 13"), {400}),
     "the best -1": (asking(b'{"classification": -1}'), {400}),
-    "the best 10 ** 30": (asking(b'{"classification": 1' + b"0" * 30 + b"}"), {400}),
     "the best few": (asking(b'{"classification": "few"}'), {400}),
     "gzip bomb": (
         sized(gzip.compress(bytes(1 << 28)), b"Content-Encoding: gzip"),
@@ -166,6 +170,7 @@ REFUSED = {
 
 # Requests that may go upstream as they are, which refuses what it does not like.
 PASSED_ON = {
+    "dots, encoded twice": plain(path="/v2/models/%252e%252e/infer"),
     "unknown model": plain(path="/v2/models/no_such/infer"),
     "wrong shape": edited(b'"shape": [2, 4]', b'"shape": [2, 5]'),
     "negative shape": edited(b'"shape": [2, 4]', b'"shape": [-2, -4]'),
@@ -179,17 +184,14 @@ PASSED_ON = {
 }
 
 
-def refusal(reply, statuses):
-    assert reply.status in statuses
-    return json.loads(reply.body)["error"]
-
-
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_and_nothing_goes_upstream(served, upstream, name):
     sent, statuses = REFUSED[name]
     reply = exchange(served.port, [sent], 4 * TIMEOUT)
     assert reply.status in statuses
-    assert upstream.received == []
+    if reply.status != 200:
+        assert {*json.loads(reply.body)} == {"error"}
+        assert upstream.received == []
 
 
 @pytest.mark.parametrize("name", PASSED_ON)
@@ -237,6 +239,11 @@ def test_keys_that_come_twice_hide_no_output(served):
         np.testing.assert_array_equal(given.reshape(2, -1), served.expected)
     else:
         assert reply.status == 400
+
+
+def test_all_labels_at_most_are_classified(served):
+    reply = exchange(served.port, [asking(b'{"classification": 1000000000000}')], 4 * TIMEOUT)
+    assert json.loads(reply.body)["outputs"][0]["shape"] == [2, 96]
 
 
 def test_a_request_after_another_on_one_connection_is_its_own(served, upstream):

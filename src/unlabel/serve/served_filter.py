@@ -158,7 +158,7 @@ class ServedFilter:
         if self.unknown_above is not None:
             is_unknown = mass > self.unknown_above
             top[is_unknown], changed = len(self.fitted.classes), changed | is_unknown
-        result = filtered.rows.reshape(*rows.shape[:-1], -1)
+        result = filtered.rows.reshape(*rows.shape[:-1], len(self.fitted.classes))
         new = [
             self._new_output(each, found, result, top, rows, asked)
             for each in outputs
