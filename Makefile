@@ -90,13 +90,13 @@ $(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
 		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
 	@touch $@
 
-# Triton comes in a wheel whose Python part is not used, and would bring an older NumPy.
+# Triton's wheel is there for the server itself, which runs Python models on an older NumPy.
 .venv-serve/.serve: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
 		--editable '.[cli,serve]' hypothesis mlserver mlserver-sklearn pytest 'tritonclient[http]'
-	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
-		--no-deps nvidia-pytriton
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade \
+		--target $(@D)/triton nvidia-pytriton==0.7.0 numpy==1.26.4
 	@touch $@
 
 $(VENV)/.venv:

@@ -40,7 +40,7 @@ ROWS, FEATURES, REMOVED, CLIENTS = 8, 4, 10, 16
 WARM_UP = 300
 THROUGHPUT_S = 3.0
 BARS = {"added_median_ms": 3.0, "added_p99_ms": 8.0, "throughput_ratio": 0.5}
-LIBRARIES = ["aiohttp", "msgspec"]
+LIBRARIES = ["httptools", "msgspec", "uvloop"]
 
 
 def latencies(ports: dict[str, int], request: bytes, requests: int) -> dict[str, list[float]]:
