@@ -31,9 +31,9 @@ test-wheel:
 	.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt dist/*.whl
 	cd .venv-wheel && bin/python ../.ci/smoke.py
 
-# `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 850 MB.
+# `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
 test-serve: .venv-serve/.serve
-	.venv-serve/bin/python -m pytest tests/serve tests/serve_real
+	.venv-serve/bin/python -m pytest -o norecursedirs= tests/serve tests/serve_real
 
 # Run every target for SECONDS_EACH; a failing input is left in fuzz-failures/, and the others still run.
 fuzz: $(VENV)/.fuzz
