@@ -99,6 +99,8 @@ def infer(model, version, body, header_length):
 def _rows(tensor, binary):
     size = (tensor.get("parameters") or {}).get("binary_data_size")
     dtype = DTYPES[tensor["datatype"]]
+    if size is not None and not 0 <= size <= len(binary):
+        raise ValueError(f"{size} bytes of {len(binary)}")
     flat = tensor["data"] if size is None else np.frombuffer(binary[:size], dtype=dtype)
     return np.asarray(flat, dtype=dtype).reshape(tensor["shape"])
 

@@ -103,7 +103,7 @@ class _Connection(asyncio.Protocol):
         except HttpError as error:
             self._refuse(error)
         except httptools.HttpParserUpgrade:
-            self._refuse(HttpError(400, "Upgrades of the connection are not offered."))
+            self._is_ending = True  # the request is answered as any other, and nothing follows it
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
             known = isinstance(cause, HttpError)

@@ -77,8 +77,12 @@ def read_message(body: bytes, header_length: int | None, what: str) -> Message:
         raise ProtocolError(
             f"{what} has {len(body)} bytes, and its Inference-Header-Content-Length is {end}."
         )
-    view = memoryview(body)
-    return Message(decode(body[:end], dict[str, Raw], what), view[end:])
+    text = body[:end]
+    try:
+        text.decode()  # parts that pass undecoded must not be read differently elsewhere
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"{what} is not valid: its JSON is not UTF-8.") from error
+    return Message(decode(text, dict[str, Raw], what), memoryview(body)[end:])
 
 
 @dataclass(frozen=True, eq=False)

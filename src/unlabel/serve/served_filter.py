@@ -151,7 +151,7 @@ class ServedFilter:
         filtered = self.fitted.filter_valid(
             flat,
             with_mass=True,
-            allowed=self.allowed(asked.allow_list, len(flat)),
+            allowed=self._allowed_rows(asked.allow_list, len(flat)),
             with_not_allowed=False,
         )
         mass: Any = filtered.removed_mass
@@ -160,7 +160,7 @@ class ServedFilter:
         if self.unknown_above is not None:
             is_unknown = mass > self.unknown_above
             top[is_unknown], changed = len(self.fitted.classes), changed | is_unknown
-        result = filtered.rows.reshape(*rows.shape[:-1], -1)
+        result = filtered.rows.reshape(*rows.shape[:-1], len(self.fitted.classes))
         new = [
             self._new_output(each, found, result, top, rows, asked)
             for each in outputs
@@ -198,8 +198,11 @@ class ServedFilter:
             "the one with the confidences with output (--output)."
         )
 
-    def allowed(self, name: str | None, n_rows: int = 0) -> Allowed | None:
-        """Find the labels that each row may have by the list that a request names."""
+    def check(self, asked: Asked) -> None:
+        """Refuse a request before the upstream works for it."""
+        self._allowed_rows(asked.allow_list, 0)
+
+    def _allowed_rows(self, name: str | None, n_rows: int) -> Allowed | None:
         if name is None:
             return None
         if self._lists is None:

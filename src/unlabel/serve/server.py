@@ -177,7 +177,7 @@ class Service:
         headers, served = _understood(request), loaded.served
         message = await self._off_the_loop(len(request.body), lambda: self._message(request))
         asked, changed = prepare(message, served.output)
-        served.allowed(asked.allow_list)  # refused before the upstream works for it
+        served.check(asked)
         body = request.body
         if changed is not None:
             body, headers = _changed_request(message, changed, headers)

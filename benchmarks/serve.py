@@ -1,0 +1,186 @@
+"""The cost of `unlabel serve`: latency and throughput beside going upstream directly.
+
+Upstream and filter are processes of their own on this machine, which their client shares. Requests
+have 8 rows, answers 8 x 100 confidences; both ways take turns, on connections that stay open.
+
+    python benchmarks/serve.py [--requests N] [--rounds N] [--out FILE.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import selectors
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from servers import (
+    LABELS,
+    Answer,
+    Process,
+    ask,
+    connected,
+    free_port,
+    inference,
+    start_filter,
+    start_upstream,
+)
+from unlabel import LabelRemover
+from workload import confidences, machine
+
+ROWS, FEATURES, REMOVED, CLIENTS = 8, 4, 10, 16
+WARM_UP = 300
+THROUGHPUT_S = 3.0
+BARS = {"added_median_ms": 3.0, "added_p99_ms": 8.0, "throughput_ratio": 0.5}
+LIBRARIES = ["aiohttp", "msgspec"]
+
+
+def latencies(ports: dict[str, int], request: bytes, requests: int) -> dict[str, list[float]]:
+    """Time requests one at a time, both ways taking turns; in milliseconds."""
+    times: dict[str, list[float]] = {way: [] for way in ports}
+    with ExitStack() as stack:
+        open_to = {way: stack.enter_context(connected(port)) for way, port in ports.items()}
+        for number in range(WARM_UP + requests):
+            for way, connection in open_to.items():
+                start = time.perf_counter()
+                answer = ask(connection, request)
+                if number >= WARM_UP:
+                    times[way].append((time.perf_counter() - start) * 1e3)
+                assert answer.status == 200, answer.received
+    return times
+
+
+def throughput(port: int, request: bytes, seconds: float) -> float:
+    """Count the requests per second of clients that each wait for their answer."""
+    answers = 0
+    with ExitStack() as stack, selectors.DefaultSelector() as selector:
+        for _ in range(CLIENTS):
+            connection = stack.enter_context(connected(port))
+            selector.register(connection, selectors.EVENT_READ, Answer())
+            connection.sendall(request)
+        start = time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            for key, _ in selector.select():
+                if key.data.feed(key.fileobj.recv(1 << 18)):  # type: ignore[union-attr]
+                    assert key.data.status == 200, key.data.received
+                    answers += 1
+                    selector.modify(key.fileobj, selectors.EVENT_READ, Answer())
+                    key.fileobj.sendall(request)  # type: ignore[union-attr]
+        return answers / (time.perf_counter() - start)
+
+
+def measure(ports: dict[str, int], binary: bool, requests: int, rounds: int) -> dict[str, Any]:
+    """Measure one format in rounds, so that their spread is known."""
+    rows = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
+    request = inference(rows, binary=binary)
+    by_round = [latencies(ports, request, requests) for _ in range(rounds)]
+    per_second: dict[str, list[float]] = {way: [] for way in ports}
+    for _ in range(rounds):
+        for way, port in ports.items():
+            per_second[way].append(throughput(port, request, THROUGHPUT_S))
+    quantiles = {
+        way: {
+            "median_ms": [float(np.quantile(times[way], 0.5)) for times in by_round],
+            "p99_ms": [float(np.quantile(times[way], 0.99)) for times in by_round],
+        }
+        for way in ports
+    }
+    return {
+        "format": "binary" if binary else "JSON",
+        "requests_per_round": requests,
+        "by_round": quantiles,
+        "requests_per_second_by_round": per_second,
+        **{f"added_{each}": added(quantiles, each) for each in ("median_ms", "p99_ms")},
+        "throughput_ratio": statistics.median(per_second["filtered"])
+        / statistics.median(per_second["direct"]),
+    }
+
+
+def added(quantiles: dict[str, dict[str, list[float]]], name: str) -> float:
+    """Subtract the direct way's time, in the median round of each."""
+    return statistics.median(quantiles["filtered"][name]) - statistics.median(
+        quantiles["direct"][name]
+    )
+
+
+def check_answers(ports: dict[str, int], fitted: Any) -> None:
+    """Refuse to time a server that gives other numbers than `apply`."""
+    rows = np.random.default_rng(1).normal(size=(ROWS, FEATURES))
+    for binary in (False, True):
+        request = inference(rows, binary=binary)
+        given = {}
+        for way, port in ports.items():
+            with connected(port) as connection:
+                given[way] = ask(connection, request).confidences()
+        np.testing.assert_array_equal(given["filtered"], fitted.apply(given["direct"]))
+
+
+def show(result: dict[str, Any]) -> None:
+    for way, quantiles in result["by_round"].items():
+        cells = [spread(values) for values in quantiles.values()]
+        cells.append(spread(result["requests_per_second_by_round"][way], digits=0))
+        print(f"{result['format']:7} {way:9} {cells[0]:>22} {cells[1]:>22} {cells[2]:>24}")
+    for name, bar in BARS.items():
+        held = result[name] >= bar if name == "throughput_ratio" else result[name] <= bar
+        words = "held" if held else "NOT HELD"
+        print(f"{result['format']:7} {name} {result[name]:.2f} (bar {bar:g}: {words})", flush=True)
+
+
+def spread(values: list[float], digits: int = 2) -> str:
+    middle, least, most = statistics.median(values), min(values), max(values)
+    return f"{middle:,.{digits}f} ({least:,.{digits}f} to {most:,.{digits}f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    versions = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    system = f"{machine()}, {versions}"
+    print(system)
+    print(f"{'':17} {'median, ms':>22} {'p99, ms':>22} {f'per s, {CLIENTS} clients':>24}")
+    rows, truth = confidences(np.random.default_rng(0), 2000, len(LABELS))
+    remover = LabelRemover(remove=LABELS[:REMOVED], classes=LABELS)
+    fitted = remover.fit(rows, [LABELS[i] for i in truth]).filter_
+    before = os.getloadavg()[0]
+    servers: list[Process] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fitted.save(folder / "f.safetensors")
+        try:
+            servers.append(start_upstream(folder, free_port()))
+            servers.append(start_filter(folder, servers[0].port, folder / "f.safetensors"))
+            ports = {"direct": servers[0].port, "filtered": servers[1].port}
+            check_answers(ports, fitted)
+            results = []
+            for binary in (False, True):
+                results.append(measure(ports, binary, options.requests, options.rounds))
+                show(results[-1])
+        finally:
+            for server in servers:
+                server.kill()
+    if options.out is not None:
+        found = {
+            "machine": system,
+            "rows_and_labels": [ROWS, len(LABELS)],
+            "retired_labels": REMOVED,
+            "clients": CLIENTS,
+            "bars": BARS,
+            "load_average_before": before,
+            "results": results,
+        }
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
