@@ -55,12 +55,12 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._waiting: deque[tuple[Request, bool]] = deque()  # whole requests, and whether to close
+        self._waiting: deque[tuple[Request, bool]] = deque()  # requests, and whether to close then
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
-        self._is_ending = False  # nothing more is read
+        self._is_ending = False  # nothing more is taken in
         self._is_within = False  # a request has begun
         self._holds_place = False  # the request that comes in counts among those in flight
         self._head_size = 0
@@ -138,7 +138,7 @@ class _Connection(asyncio.Protocol):
             raise _too_long_head()
 
     def on_headers_complete(self) -> None:
-        self._has_head = True
+        self._has_head, self._keeps_alive = True, self._parser.should_keep_alive()
         named = [name for name, _ in self._headers]
         if named.count(b"host") != 1 and self._parser.get_http_version() != "1.0":
             raise HttpError(400, "The request needs one Host header.")
@@ -179,7 +179,7 @@ class _Connection(asyncio.Protocol):
             self._client,
         )
         self._body = []
-        self._waiting.append((request, not self._parser.should_keep_alive()))
+        self._waiting.append((request, not self._keeps_alive))
         self._set_timer(None)
         if self._task is None:
             self._task = self._loop.create_task(self._answer_all())
@@ -193,17 +193,18 @@ class _Connection(asyncio.Protocol):
                 response = await self._server.handle(request)
             finally:
                 self._server.in_flight -= 1
-            closing = closing or self._server.is_closing or (self._is_ending and not self._waiting)
+            is_last = not self._waiting and (self._is_ending or self._server.is_closing)
+            closing = closing or is_last
+            if request.method == b"HEAD":  # whose answer has no body
+                response.body = b""
             if not await self._write(response, closing=closing) or closing:
-                self._end()
                 break
             self._transport.resume_reading()
         self._task = None
-        if not self._transport.is_closing():
-            if self._is_ending:
-                self._end()
-            elif not self._is_within:
-                self._wait_for_request()
+        if self._is_ending or closing:
+            self._end()
+        elif not self._is_within:
+            self._wait_for_request()
 
     async def _write(self, response: Response, *, closing: bool) -> bool:
         """Write an answer; tell whether the client took it in time."""
@@ -220,8 +221,8 @@ class _Connection(asyncio.Protocol):
 
     def _refuse(self, error: HttpError) -> None:
         """Answer a request that did not come in whole, and read no more."""
-        self._release()
-        self._is_ending = True
+        self._server.in_flight -= self._holds_place
+        self._holds_place, self._is_ending = False, True
         self._server.refused(self._client, error.status, str(error))
         self._set_timer(None)
         if self._task is None:  # else the requests before it are answered, and it is cut off
@@ -232,6 +233,7 @@ class _Connection(asyncio.Protocol):
     def _end(self) -> None:
         """Close, but read on for a while: unread bytes would reset the connection."""
         self._is_ending = True
+        self._release()
         if self._transport.is_closing():
             return
         self._transport.resume_reading()

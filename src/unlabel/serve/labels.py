@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from unlabel._typing import Columns, Floats, Label
 from unlabel.filter import OutputFilter
 from unlabel.serve.protocol import BYTES, NUMBERS, Array, ProtocolError, Tensor
 
+WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")
 SEPARATORS = (",", ", ", ";", "\n", "\t", " ")
 
 
@@ -147,8 +149,7 @@ def _number(label: Label) -> float | None:
     if isinstance(label, bool):
         return int(label)
     if isinstance(label, str):
-        is_whole = label.lstrip("-").isdecimal() and str(int(label)) == label
-        return int(label) if is_whole else None
+        return int(label) if WHOLE_NUMBER.fullmatch(label) else None
     return label
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
 from unlabel.serve.http_messages import HttpError
@@ -33,6 +34,7 @@ class Path:
         return rest[2:] if rest[:1] == ("versions",) and len(rest) > 1 else rest
 
 
+@lru_cache(maxsize=1024)
 def read_path(target: bytes) -> Path:
     """Take a request's target apart, and write it anew for the upstream.
 

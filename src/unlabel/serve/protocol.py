@@ -9,7 +9,7 @@ import math
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -94,8 +94,7 @@ class Tensor:
     shape: tuple[int, ...]
     parameters: Mapping[str, Any]
     data: Raw | memoryview | bytes | list[Any] | Array
-    fields: Mapping[str, Any]  # its JSON object
-    source: Any = None  # the same as it came, None if it has changed
+    source: Any = None  # its JSON object as it came, None if it has changed
 
     @property
     def is_binary(self) -> bool:
@@ -145,30 +144,31 @@ class Tensor:
 
     def changed(
         self,
-        values: Array | None = None,
+        values: Array,
         datatype: str | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> Tensor:
-        """Give the tensor with other values or parameters, in the form it came in."""
-        tensor = self if parameters is None else replace(self, parameters=parameters, source=None)
-        if values is None:
-            return tensor
+        """Give the tensor with other values, in the form it came in."""
         datatype = datatype or self.datatype
         data = _as_binary(values, datatype) if self.is_binary else values.ravel().tolist()
-        return replace(tensor, data=data, datatype=datatype, shape=values.shape, source=None)
+        parameters = self.parameters if parameters is None else parameters
+        return Tensor(self.name, datatype, values.shape, parameters, data)
 
     def as_fields(self) -> Any:
         """Give its JSON object, which is what came if nothing changed."""
         if self.source is not None:
             return self.source
-        fields = {**self.fields, "shape": self.shape, "datatype": self.datatype}
-        parameters = dict(self.parameters)
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "shape": [*self.shape],
+            "datatype": self.datatype,
+        }
         if isinstance(self.data, memoryview | bytes):
-            parameters[BINARY_SIZE] = len(self.data)
+            fields["parameters"] = {**self.parameters, BINARY_SIZE: len(self.data)}
         else:
+            if self.parameters:
+                fields["parameters"] = self.parameters
             fields["data"] = self.data
-        if parameters or "parameters" in fields:
-            fields["parameters"] = parameters
         return fields
 
 
@@ -243,9 +243,7 @@ def read_outputs(answer: Message) -> list[Tensor]:
             at += size
         elif data is NO_DATA:
             raise ProtocolError(f"The output {found.name!r} has no data.")
-        fields = decode(source, dict[str, Raw], what)
-        tensors.append(_tensor(found.name, found.shape, found.datatype, parameters, data, fields))
-        tensors[-1] = replace(tensors[-1], source=source)
+        tensors.append(_tensor(found.name, found.shape, found.datatype, parameters, data, source))
     if at < len(answer.binary):
         raise ProtocolError(f"{what} has {len(answer.binary) - at} bytes behind its outputs.")
     _refuse_duplicates([tensor.name for tensor in tensors])
@@ -262,8 +260,8 @@ def plain_outputs(objects: Sequence[Mapping[str, Any]]) -> list[Tensor]:
         except (KeyError, TypeError) as error:
             raise ProtocolError("An output needs a name, shape, datatype and data.") from error
         data = getattr(data, "root", data)
-        found = _tensor(name, shape, datatype, fields.get("parameters") or {}, data, fields)
-        tensors.append(replace(found, source=fields))
+        parameters = fields.get("parameters") or {}
+        tensors.append(_tensor(name, shape, datatype, parameters, data, fields))
     _refuse_duplicates([tensor.name for tensor in tensors])
     return tensors
 
@@ -274,11 +272,11 @@ def _tensor(
     datatype: str,
     parameters: Mapping[str, Any],
     data: Any,
-    fields: Mapping[str, Any],
+    source: Any,
 ) -> Tensor:
     if any(type(size) is not int or size < 0 for size in shape) or len(shape) > MAX_DEPTH:
         raise ProtocolError(f"The output {name!r} has the shape {listing([*shape])}.")
-    return Tensor(name, datatype, tuple(shape), parameters, data, fields)
+    return Tensor(name, datatype, tuple(shape), parameters, data, source)
 
 
 def _refuse_duplicates(names: list[str]) -> None:

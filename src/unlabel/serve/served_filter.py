@@ -75,7 +75,7 @@ class ServedFilter:
     >>> label = {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["cat"]}
     >>> new_scores, new_label = served.answer({"outputs": [scores, label]})["outputs"]
     >>> new_scores["shape"], new_label["data"]
-    ((1, 2), ['dog'])
+    ([1, 2], ['dog'])
     """
 
     def __init__(
@@ -123,6 +123,8 @@ class ServedFilter:
         request : mapping, optional
             The request, for its parameter ``allow_list`` and the outputs that are to be classified.
         """
+        if not isinstance(answer.get("outputs"), Sequence):
+            raise ProtocolError("The answer has no outputs.")
         request = request or {}
         asked = read_asked(request.get("parameters"), request.get("outputs"))
         outputs, _ = self.filter(plain_outputs(answer["outputs"]), asked)
@@ -232,10 +234,10 @@ class ServedFilter:
     ) -> Tensor:
         if tensor is confidences:
             number = asked.classified.get(tensor.name)
-            renamed = tensor.changed(parameters=self._names.renamed(tensor.parameters))
+            parameters = self._names.renamed(tensor.parameters)
             if number is not None:
-                return renamed.changed(self._classified(result, number), BYTES)
-            return renamed.changed(result)
+                return tensor.changed(self._classified(result, number), BYTES, parameters)
+            return tensor.changed(result, parameters=parameters)
         if tensor.name in asked.classified:
             raise RequestError(
                 f"The request wants classes of the output {tensor.name!r}, which has no "
