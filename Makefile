@@ -33,7 +33,7 @@ test-wheel:
 
 # `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
 test-serve: .venv-serve/.serve
-	.venv-serve/bin/python -m pytest -o norecursedirs= tests/serve tests/serve_real
+	.venv-serve/bin/python -m pytest -o 'norecursedirs=.*' tests/serve tests/serve_real
 
 # Run every target for SECONDS_EACH; a failing input is left in fuzz-failures/, and the others still run.
 fuzz: $(VENV)/.fuzz
