@@ -106,7 +106,8 @@ class Tensor:
         size = math.prod(self.shape)
         dtype = np.dtype(NUMBERS.get(self.datatype, object))
         values = self._of_binary(dtype, size) if self.is_binary else self._of_lists(dtype)
-        if values.shape != self.shape and (values.ndim != 1 or values.size != size):
+        is_nested = values.ndim > 1 and size > 0  # of lists of nothing, the depth says nothing
+        if values.size != size or (is_nested and values.shape != self.shape):
             raise self._error(f"has the shape {[*self.shape]} and {_size(values)}")
         return values.reshape(self.shape)
 

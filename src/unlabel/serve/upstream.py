@@ -48,10 +48,10 @@ class Upstream:
             lines.append(b"content-length: %d" % len(body))
         head = b"\r\n".join([*lines, b"", b""])
         connection = None
+        end = asyncio.get_running_loop().time() + self.timeout
         try:
-            async with asyncio.timeout(self.timeout):
-                connection = self._take() or await self._connect()
-                response = await connection.ask(head, body)
+            connection = self._take() or await self._connect()
+            response = await connection.ask(head, body, end)
         except TimeoutError as error:
             raise HttpError(
                 504, f"The upstream did not answer within {self.timeout:g} seconds."
@@ -75,9 +75,10 @@ class Upstream:
 
     async def _connect(self) -> _Connection:
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(
-            lambda: _Connection(self.max_body), self._host, self._port, ssl=self._tls
-        )
+        async with asyncio.timeout(self.timeout):
+            _, connection = await loop.create_connection(
+                lambda: _Connection(self.max_body), self._host, self._port, ssl=self._tls
+            )
         return connection
 
     def _give_back(self, connection: _Connection) -> None:
@@ -105,14 +106,19 @@ class _Connection(asyncio.Protocol):
         self._answer: asyncio.Future[Response] | None = None
         self.can_be_used = False  # it is open, and every byte of the last answer was read
 
-    async def ask(self, head: bytes, body: bytes) -> Response:
+    async def ask(self, head: bytes, body: bytes, end: float) -> Response:
+        """Send a request; no answer until the time `end` is a `TimeoutError`."""
         loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._answer, self.can_be_used = loop.create_future(), False
         self._headers, self._body, self._size = list[Header](), list[bytes](), 0
         self._has_head = self._until_end = False
         self._transport.writelines([head, body] if body else [head])
-        return await self._answer
+        timer = loop.call_at(end, self._fail, TimeoutError())
+        try:
+            return await self._answer
+        finally:
+            timer.cancel()
 
     def close(self) -> None:
         self._transport.abort()
@@ -143,7 +149,6 @@ class _Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._answer is not None and self._answer.done():  # another answer behind the first
-            self._is_overlong = True
             self.can_be_used = False
             self._transport.abort()
 
@@ -188,6 +193,8 @@ class _Connection(asyncio.Protocol):
         self.can_be_used = False
         self._transport.abort()
 
-    def _fail(self, problem: str) -> None:
+    def _fail(self, problem: str | Exception) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(HttpError(502, f"The upstream {problem}."))
+            if isinstance(problem, str):
+                problem = HttpError(502, f"The upstream {problem}.")
+            self._answer.set_exception(problem)
