@@ -1,9 +1,10 @@
 """`unlabel serve` under load and faults: every answer is right, or a clear error.
 
-Clients ask while the filter's file is replaced, upstream is killed and started again, and some of
-its answers are cut off or malformed. An answer must be, to the bit, that of `OutputFilter.apply`
-with one of the two filters, or an error of the protocol; none may take longer than the limit.
-Memory is what the server's process holds: after a quarter of the requests, and at the end.
+Clients ask while the filter's file is replaced, now and then by a broken one, upstream is killed
+and started again, and some of its answers are cut off or malformed. An answer must be, to the bit,
+that of `OutputFilter.apply` with one of the two filters, or an error of the protocol; none may take
+longer than the limit. Memory is what the server's process holds: after a quarter of the requests,
+and at the end.
 
     python benchmarks/serve_faults.py [--requests 20000] [--reloads 20] [--kills 3] [--out FILE]
 """
@@ -156,6 +157,10 @@ class Events:
     def reload(self, turn: int) -> None:
         """Put the other filter in place, and wait for an answer that it gave."""
         name = NAMES[turn % 2]
+        if turn % 5 == 2:  # a file that is not whole, which leaves the filter as it was
+            (self.folder / "live.safetensors").write_bytes((self.folder / name).read_bytes()[:999])
+            self.server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.1)
         shutil.copy(self.folder / name, self.folder / "new")
         os.replace(self.folder / "new", self.folder / "live.safetensors")
         if turn % 4 < 2:  # the others are noticed without a signal

@@ -1,16 +1,19 @@
 """`unlabel serve` from the outside: the same numbers as `OutputFilter.apply`, over HTTP."""
 
+import http.client
 import json
+import socket
 
 import numpy as np
 import pytest
 
-from serving import ask, infer, saved_filters, serving
+from serving import PATIENCE, Answer, ask, infer, inference, saved_filters, serving
 from unlabel import AllowLists
 from upstream import Upstream
 from upstream_model import LABELS, confidences, outputs_of
 
 ROWS = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
+MANY = np.random.default_rng(2).normal(size=(2000, 4)).astype(np.float32)
 DATATYPES = {"animals": "FP32", "animals64": "FP64", "animals16": "FP16"}
 ALLOWED = {"few": [LABELS[20], LABELS[30]], "one": [LABELS[99]]}
 
@@ -38,7 +41,7 @@ def served(upstream, filters):
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("model", DATATYPES)
-@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], ROWS[:0]], ids=len)
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], ROWS[:0], MANY], ids=len)
 def test_the_confidences_are_those_of_apply_to_the_bit(served, filters, model, binary, rows):
     expected = filters[1].apply(confidences(rows, DATATYPES[model]))
     answer = infer(served.port, rows, model=model, binary=binary)
@@ -161,6 +164,22 @@ def test_ready_only_if_upstream_is(served, upstream):
 @pytest.mark.parametrize("binary", [False, True])
 def test_answers_are_understood_however_they_come(served, filters, coding, binary):
     answer = infer(served.port, ROWS, fault=coding, binary=binary)
+    expected = filters[1].apply(confidences(ROWS))
+    np.testing.assert_array_equal(answer.tensors["probabilities"], expected)
+
+
+def test_a_body_may_wait_to_be_asked_for(served, filters):
+    headers, body = inference(ROWS)
+    lines = ["POST /v2/models/animals/infer HTTP/1.1", "Host: localhost", "Expect: 100-continue"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode()
+    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE) as connection:
+        connection.sendall(head)
+        assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        answer = Answer(response.status, response.headers, response.read())
     expected = filters[1].apply(confidences(ROWS))
     np.testing.assert_array_equal(answer.tensors["probabilities"], expected)
 

@@ -1,8 +1,12 @@
 """Hostile requests: each gets an answer within the limits, and leaves the server as it was."""
 
+import contextlib
 import gzip
 import itertools
 import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from upstream_model import confidences
 ROWS = np.random.default_rng(2).normal(size=(2, 4)).astype(np.float32)
 TIMEOUT = 0.8  # seconds
 MAX_BODY = 1 << 20
+MAX_REQUESTS = 20
 PATH = "/v2/models/animals/infer"
 
 
@@ -28,7 +33,7 @@ def upstream():
 def served(upstream, tmp_path_factory):
     folder = tmp_path_factory.mktemp("filters")
     first, _ = saved_filters(folder)
-    limits = ["--max-body", MAX_BODY, "--timeout", TIMEOUT]
+    limits = ["--max-body", MAX_BODY, "--timeout", TIMEOUT, "--max-requests", MAX_REQUESTS]
     with serving(upstream.port, {"animals": folder / "first.safetensors"}, *limits) as running:
         running.expected = first.apply(confidences(ROWS))
         yield running
@@ -219,6 +224,34 @@ def test_a_request_that_does_not_end_is_given_up(served, upstream, sent):
     reply = exchange(served.port, [sent], PATIENCE)
     assert reply.status in {408, None}
     assert upstream.received == []
+
+
+def test_more_requests_than_allowed_are_put_off(served):
+    with ThreadPoolExecutor(2 * MAX_REQUESTS) as clients:
+        asked = [clients.submit(infer, served.port, ROWS, fault="slow=0.4") for _ in range(40)]
+        answers = [each.result() for each in asked]
+    statuses = [each.status for each in answers]
+    assert {*statuses} == {200, 503}
+    assert statuses.count(200) >= MAX_REQUESTS
+    assert all(each.headers["Retry-After"] for each in answers if each.status == 503)
+
+
+def test_clients_that_leave_give_their_places_back(served):
+    slow = plain().replace(b"Host:", b"Fault: slow=0.4\r\nHost:")
+    for sent in (slow, slow[:-9]):
+        for _ in range(2 * MAX_REQUESTS):
+            with socket.create_connection(("127.0.0.1", served.port)) as connection:
+                connection.sendall(sent)
+    until = time.monotonic() + PATIENCE
+    while infer(served.port, ROWS).status == 503 and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def test_idle_connections_keep_nobody_out(served):
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+        assert infer(served.port, ROWS).status == 200
 
 
 def test_headers_that_a_connection_names_are_not_taken_from_the_protocol(served, upstream):
