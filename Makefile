@@ -31,9 +31,9 @@ test-wheel:
 	.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt dist/*.whl
 	cd .venv-wheel && bin/python ../.ci/smoke.py
 
-# `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 850 MB.
+# `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
 test-serve: .venv-serve/.serve
-	.venv-serve/bin/python -m pytest tests/serve tests/serve_real
+	.venv-serve/bin/python -m pytest -o 'norecursedirs=.*' tests/serve tests/serve_real
 
 # Run every target for SECONDS_EACH; a failing input is left in fuzz-failures/, and the others still run.
 fuzz: $(VENV)/.fuzz
@@ -90,13 +90,13 @@ $(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
 		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
 	@touch $@
 
-# Triton comes in a wheel whose Python part is not used, and would bring an older NumPy.
+# Triton's wheel is there for the server itself, which runs Python models on an older NumPy.
 .venv-serve/.serve: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
 		--editable '.[cli,serve]' hypothesis mlserver mlserver-sklearn pytest 'tritonclient[http]'
-	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
-		--no-deps nvidia-pytriton
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade \
+		--target $(@D)/triton nvidia-pytriton==0.7.0 numpy==1.26.4
 	@touch $@
 
 $(VENV)/.venv:

@@ -1,7 +1,9 @@
 """The cost of `unlabel serve`: latency and throughput beside going upstream directly.
 
 Upstream and filter are processes of their own on this machine, which their client shares. Requests
-have 8 rows, answers 8 x 100 confidences; both ways take turns, on connections that stay open.
+have 8 rows, answers 8 x 100 confidences; both ways take turns, on connections that stay open. One
+upstream is that of the tests, whose model costs next to nothing: it shows the filter at its worst.
+The other is MLServer with a scikit-learn model, where it is installed, as by `make test-serve`.
 
     python benchmarks/serve.py [--requests N] [--rounds N] [--out FILE.json]
 """
@@ -15,14 +17,17 @@ import selectors
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from servers import (
+    FEATURES,
     LABELS,
     Answer,
     Process,
@@ -31,16 +36,18 @@ from servers import (
     free_port,
     inference,
     start_filter,
+    start_mlserver,
     start_upstream,
 )
-from unlabel import LabelRemover
+from unlabel import LabelRemover, OutputFilter
 from workload import confidences, machine
 
-ROWS, FEATURES, REMOVED, CLIENTS = 8, 4, 10, 16
+ROWS, REMOVED, CLIENTS = 8, 10, 16
 WARM_UP = 300
+SMALL, MLSERVER = "small", "MLServer"
 THROUGHPUT_S = 3.0
 BARS = {"added_median_ms": 3.0, "added_p99_ms": 8.0, "throughput_ratio": 0.5}
-LIBRARIES = ["aiohttp", "msgspec"]
+LIBRARIES = ["httptools", "msgspec", "uvloop"]
 
 
 def latencies(ports: dict[str, int], request: bytes, requests: int) -> dict[str, list[float]]:
@@ -77,10 +84,8 @@ def throughput(port: int, request: bytes, seconds: float) -> float:
         return answers / (time.perf_counter() - start)
 
 
-def measure(ports: dict[str, int], binary: bool, requests: int, rounds: int) -> dict[str, Any]:
-    """Measure one format in rounds, so that their spread is known."""
-    rows = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
-    request = inference(rows, binary=binary)
+def measure(ports: dict[str, int], request: bytes, requests: int, rounds: int) -> dict[str, Any]:
+    """Measure one kind of request in rounds, so that their spread is known."""
     by_round = [latencies(ports, request, requests) for _ in range(rounds)]
     per_second: dict[str, list[float]] = {way: [] for way in ports}
     for _ in range(rounds):
@@ -94,7 +99,6 @@ def measure(ports: dict[str, int], binary: bool, requests: int, rounds: int) -> 
         for way in ports
     }
     return {
-        "format": "binary" if binary else "JSON",
         "requests_per_round": requests,
         "by_round": quantiles,
         "requests_per_second_by_round": per_second,
@@ -111,27 +115,54 @@ def added(quantiles: dict[str, dict[str, list[float]]], name: str) -> float:
     )
 
 
-def check_answers(ports: dict[str, int], fitted: Any) -> None:
+def check_answers(ports: dict[str, int], request: bytes, fitted: OutputFilter) -> None:
     """Refuse to time a server that gives other numbers than `apply`."""
-    rows = np.random.default_rng(1).normal(size=(ROWS, FEATURES))
-    for binary in (False, True):
-        request = inference(rows, binary=binary)
-        given = {}
-        for way, port in ports.items():
-            with connected(port) as connection:
-                given[way] = ask(connection, request).confidences()
-        np.testing.assert_array_equal(given["filtered"], fitted.apply(given["direct"]))
+    given = {}
+    for way, port in ports.items():
+        with connected(port) as connection:
+            given[way] = ask(connection, request).confidences()
+    np.testing.assert_array_equal(given["filtered"], fitted.apply(given["direct"]))
+
+
+def run(upstream: str, requests: int, rounds: int) -> Iterator[dict[str, Any]]:
+    """Start an upstream and the filter in front of it, and measure each format."""
+    rows, truth = confidences(np.random.default_rng(0), 2000, len(LABELS))
+    remover = LabelRemover(remove=LABELS[:REMOVED], classes=LABELS)
+    fitted = remover.fit(rows, [LABELS[i] for i in truth]).filter_
+    features = np.random.default_rng(1).normal(size=(ROWS, FEATURES))
+    servers: list[Process] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fitted.save(folder / "f.safetensors")
+        try:
+            if upstream == MLSERVER:
+                servers.append(start_mlserver(folder))
+                formats, output = [False], "predict_proba"  # MLServer does not speak binary
+            else:
+                servers.append(start_upstream(folder, free_port()))
+                formats, output = [False, True], "probabilities"
+            servers.append(start_filter(folder, servers[0].port, folder / "f.safetensors"))
+            ports = {"direct": servers[0].port, "filtered": servers[1].port}
+            for binary in formats:
+                request = inference(features, binary=binary, output=output)
+                check_answers(ports, request, fitted)
+                about = {"upstream": upstream, "format": "binary" if binary else "JSON"}
+                yield about | measure(ports, request, requests, rounds)
+        finally:
+            for server in servers:
+                server.kill()
 
 
 def show(result: dict[str, Any]) -> None:
+    what = f"{result['upstream']:9} {result['format']:7}"
     for way, quantiles in result["by_round"].items():
         cells = [spread(values) for values in quantiles.values()]
         cells.append(spread(result["requests_per_second_by_round"][way], digits=0))
-        print(f"{result['format']:7} {way:9} {cells[0]:>22} {cells[1]:>22} {cells[2]:>24}")
+        print(f"{what} {way:9} {cells[0]:>22} {cells[1]:>22} {cells[2]:>24}")
     for name, bar in BARS.items():
         held = result[name] >= bar if name == "throughput_ratio" else result[name] <= bar
         words = "held" if held else "NOT HELD"
-        print(f"{result['format']:7} {name} {result[name]:.2f} (bar {bar:g}: {words})", flush=True)
+        print(f"{what} {name} {result[name]:.2f} (bar {bar:g}: {words})", flush=True)
 
 
 def spread(values: list[float], digits: int = 2) -> str:
@@ -148,27 +179,14 @@ def main() -> None:
     versions = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     system = f"{machine()}, {versions}"
     print(system)
-    print(f"{'':17} {'median, ms':>22} {'p99, ms':>22} {f'per s, {CLIENTS} clients':>24}")
-    rows, truth = confidences(np.random.default_rng(0), 2000, len(LABELS))
-    remover = LabelRemover(remove=LABELS[:REMOVED], classes=LABELS)
-    fitted = remover.fit(rows, [LABELS[i] for i in truth]).filter_
+    print(f"{'':27} {'median, ms':>22} {'p99, ms':>22} {f'per s, {CLIENTS} clients':>24}")
     before = os.getloadavg()[0]
-    servers: list[Process] = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        fitted.save(folder / "f.safetensors")
-        try:
-            servers.append(start_upstream(folder, free_port()))
-            servers.append(start_filter(folder, servers[0].port, folder / "f.safetensors"))
-            ports = {"direct": servers[0].port, "filtered": servers[1].port}
-            check_answers(ports, fitted)
-            results = []
-            for binary in (False, True):
-                results.append(measure(ports, binary, options.requests, options.rounds))
-                show(results[-1])
-        finally:
-            for server in servers:
-                server.kill()
+    upstreams = [SMALL, *([MLSERVER] if find_spec("mlserver") else [])]
+    results = []
+    for upstream in upstreams:
+        for result in run(upstream, options.requests, options.rounds):
+            show(result)
+            results.append(result)
     if options.out is not None:
         found = {
             "machine": system,

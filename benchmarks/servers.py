@@ -14,26 +14,28 @@ from pathlib import Path
 import numpy as np
 
 UPSTREAM = Path(__file__).parent.parent / "tests" / "helpers" / "upstream.py"
-MODEL = "animals"
+MODEL, FEATURES = "animals", 4
 LABELS = [f"label {number:02}" for number in range(100)]  # of the upstream's models
-START_S = 30
+DTYPES = {"FP32": "<f4", "FP64": "<f8"}
+READY = f"GET /v2/models/{MODEL}/ready HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+START_S = 60
 
 
 class Process:
     """A server that runs beside this process, on a port of the loopback address."""
 
-    def __init__(self, command: list[str], port: int, log: Path) -> None:
+    def __init__(self, command: list[str], port: int, folder: Path) -> None:
         self.port = port
-        self.log = log
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        self.log = folder / f"{port}.log"
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
         self._await()
 
     def _await(self) -> None:
         until = time.monotonic() + START_S
         while time.monotonic() < until and self.process.poll() is None:
             with suppress(OSError), connected(self.port) as connection:
-                connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                connection.sendall(READY)
                 if connection.recv(1 << 16).startswith(b"HTTP/1.1 200"):
                     return
             time.sleep(0.02)
@@ -64,22 +66,50 @@ def free_port() -> int:
 
 def start_upstream(folder: Path, port: int) -> Process:
     command = [sys.executable, str(UPSTREAM), "--port", str(port)]
-    return Process(command, port, folder / "upstream.log")
+    return Process(command, port, folder)
+
+
+def start_mlserver(folder: Path) -> Process:
+    """Start MLServer, as it comes, with a scikit-learn model of as many labels and features."""
+    import joblib
+    from sklearn.linear_model import LogisticRegression
+
+    rng, port = np.random.default_rng(0), free_port()
+    labels = np.repeat(LABELS, 5)
+    model = LogisticRegression().fit(rng.normal(size=(len(labels), FEATURES)), labels)
+    joblib.dump(model, folder / "model.joblib")
+    settings = {"http_port": port, "grpc_port": free_port(), "metrics_port": free_port()}
+    settings |= {"host": "127.0.0.1", "parallel_workers": 0}  # type: ignore[dict-item]
+    (folder / "settings.json").write_text(json.dumps(settings))
+    about = {
+        "name": MODEL,
+        "implementation": "mlserver_sklearn.SKLearnModel",
+        "parameters": {"uri": "./model.joblib"},
+    }
+    (folder / "model-settings.json").write_text(json.dumps(about))
+    return Process([str(Path(sys.executable).with_name("mlserver")), "start", "."], port, folder)
 
 
 def start_filter(folder: Path, upstream: int, filter_file: Path, *options: str) -> Process:
     port = free_port()
     command = [sys.executable, "-m", "unlabel", "serve", "--port", str(port), *options]
     command += ["--upstream", f"http://127.0.0.1:{upstream}", "--model", f"{MODEL}={filter_file}"]
-    return Process(command, port, folder / "serve.log")
+    return Process(command, port, folder)
 
 
-def inference(rows: np.ndarray, *, binary: bool, headers: dict[str, str] | None = None) -> bytes:
+def inference(
+    rows: np.ndarray,
+    *,
+    binary: bool,
+    output: str = "probabilities",
+    headers: dict[str, str] | None = None,
+) -> bytes:
     """Write a whole request, with its headers."""
     flat = rows.astype("<f4")
     tensor: dict[str, object] = {"name": "x", "shape": [*rows.shape], "datatype": "FP32"}
-    outputs = [{"name": "probabilities", "parameters": {"binary_data": binary}}]
-    named = {"Host": "localhost", **(headers or {})}
+    outputs = [{"name": output, "parameters": {"binary_data": binary}}]
+    kind = "application/octet-stream" if binary else "application/json"
+    named = {"Host": "localhost", "Content-Type": kind, **(headers or {})}
     if binary:
         tensor["parameters"] = {"binary_data_size": flat.nbytes}
     else:
@@ -132,9 +162,9 @@ class Answer:
         text = json.loads(self.body[:length] if length else self.body)
         (output,) = text["outputs"]
         if length:
-            values = np.frombuffer(self.body[length:], dtype="<f4")
+            values = np.frombuffer(self.body[length:], dtype=DTYPES[output["datatype"]])
         else:
-            values = np.array(output["data"], dtype=np.float32)
+            values = np.array(output["data"], dtype=DTYPES[output["datatype"]])
         return values.reshape(output["shape"])
 
 

@@ -10,7 +10,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 def test_every_answer_is_right_or_a_clear_error(tmp_path):
     found = tmp_path / "found.json"
-    options = ["--requests", "1000", "--reloads", "4", "--kills", "1", "--out", str(found)]
+    options = ["--requests", "1000", "--reloads", "2", "--kills", "1", "--out", str(found)]
     run = subprocess.run(
         [sys.executable, str(BENCHMARKS / "serve_faults.py"), *options],
         capture_output=True,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from raw_http import exchange
-from serving import infer, inference, saved_filters, serving
+from serving import PATIENCE, infer, inference, saved_filters, serving
 from upstream import Upstream
 from upstream_model import confidences
 
 ROWS = np.random.default_rng(2).normal(size=(2, 4)).astype(np.float32)
-TIMEOUT = 1  # seconds
+TIMEOUT = 0.8  # seconds
 MAX_BODY = 1 << 20
 PATH = "/v2/models/animals/infer"
 
@@ -187,7 +187,7 @@ PASSED_ON = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_and_nothing_goes_upstream(served, upstream, name):
     sent, statuses = REFUSED[name]
-    reply = exchange(served.port, [sent], 4 * TIMEOUT)
+    reply = exchange(served.port, [sent], PATIENCE)
     assert reply.status in statuses
     if reply.status != 200:
         assert {*json.loads(reply.body)} == {"error"}
@@ -196,7 +196,7 @@ def test_it_is_refused_and_nothing_goes_upstream(served, upstream, name):
 
 @pytest.mark.parametrize("name", PASSED_ON)
 def test_upstream_refuses_it(served, upstream, name):
-    reply = exchange(served.port, [PASSED_ON[name]], 4 * TIMEOUT)
+    reply = exchange(served.port, [PASSED_ON[name]], PATIENCE)
     assert 400 <= reply.status < 500
     assert "error" in json.loads(reply.body)
     assert len(upstream.received) <= 1
@@ -205,7 +205,7 @@ def test_upstream_refuses_it(served, upstream, name):
 
 def test_1_gb_in_chunks_is_cut_short(served, upstream):
     sent = itertools.chain([post(CHUNKED)], itertools.repeat(CHUNK, 1 << 14))
-    reply = exchange(served.port, sent, 4 * TIMEOUT)
+    reply = exchange(served.port, sent, PATIENCE)
     assert reply.status == 413
     assert upstream.received == []
 
@@ -216,7 +216,7 @@ def test_1_gb_in_chunks_is_cut_short(served, upstream):
     ids=["body", "chunk", "headers"],
 )
 def test_a_request_that_does_not_end_is_given_up(served, upstream, sent):
-    reply = exchange(served.port, [sent], 4 * TIMEOUT)
+    reply = exchange(served.port, [sent], PATIENCE)
     assert reply.status in {408, None}
     assert upstream.received == []
 
@@ -226,14 +226,14 @@ def test_headers_that_a_connection_names_are_not_taken_from_the_protocol(served,
     request = binary().replace(
         b"Host: localhost", b"Host: localhost\r\nConnection: Inference-Header-Content-Length"
     )
-    assert 200 <= exchange(served.port, [request], 4 * TIMEOUT).status < 500
+    assert 200 <= exchange(served.port, [request], PATIENCE).status < 500
     assert len(upstream.received) <= 1
 
 
 def test_keys_that_come_twice_hide_no_output(served):
     """Upstream and filter must not disagree on which of two lists of outputs is meant."""
     twice = edited(b'"inputs"', b'"outputs": [], "outputs": [{"name": "probabilities"}], "inputs"')
-    reply = exchange(served.port, [twice], 4 * TIMEOUT)
+    reply = exchange(served.port, [twice], PATIENCE)
     if reply.status == 200:
         given = np.array(json.loads(reply.body)["outputs"][0]["data"], dtype=np.float32)
         np.testing.assert_array_equal(given.reshape(2, -1), served.expected)
@@ -242,12 +242,12 @@ def test_keys_that_come_twice_hide_no_output(served):
 
 
 def test_all_labels_at_most_are_classified(served):
-    reply = exchange(served.port, [asking(b'{"classification": 1000000000000}')], 4 * TIMEOUT)
+    reply = exchange(served.port, [asking(b'{"classification": 1000000000000}')], PATIENCE)
     assert json.loads(reply.body)["outputs"][0]["shape"] == [2, 96]
 
 
 def test_a_request_after_another_on_one_connection_is_its_own(served, upstream):
-    reply = exchange(served.port, [plain() + plain(path="/admin")], 4 * TIMEOUT)
+    reply = exchange(served.port, [plain() + plain(path="/admin")], PATIENCE)
     given = np.array(json.loads(reply.body)["outputs"][0]["data"], dtype=np.float32)
     np.testing.assert_array_equal(given.reshape(2, -1), served.expected)
     assert {each.target for each in upstream.received} == {PATH}

@@ -11,7 +11,7 @@ from upstream_faults import EDITS
 from upstream_model import confidences
 
 ROWS = np.random.default_rng(3).normal(size=(2, 4)).astype(np.float32)
-TIMEOUT = 0.7  # seconds
+TIMEOUT = 0.8  # seconds
 
 BROKEN = ["drop", "cut", "cut_chunk", "bad_chunk", "no_http", "endless", "br", "bomb", "cut_gzip"]
 IN_BINARY = ["cut", "malformed", "huge_binary_size", "negative_binary_size", "shape", "datatype"]
