@@ -84,13 +84,18 @@ def throughput(port: int, request: bytes, seconds: float) -> float:
         return answers / (time.perf_counter() - start)
 
 
-def measure(ports: dict[str, int], request: bytes, requests: int, rounds: int) -> dict[str, Any]:
+def measure(ways: dict[str, Process], request: bytes, requests: int, rounds: int) -> dict[str, Any]:
     """Measure one kind of request in rounds, so that their spread is known."""
+    ports = {way: server.port for way, server in ways.items()}
     by_round = [latencies(ports, request, requests) for _ in range(rounds)]
     per_second: dict[str, list[float]] = {way: [] for way in ports}
+    filter_us = []
     for _ in range(rounds):
         for way, port in ports.items():
+            before = ways["filtered"].processor_seconds()
             per_second[way].append(throughput(port, request, THROUGHPUT_S))
+        used = ways["filtered"].processor_seconds() - before
+        filter_us.append(used / (per_second["filtered"][-1] * THROUGHPUT_S) * 1e6)
     quantiles = {
         way: {
             "median_ms": [float(np.quantile(times[way], 0.5)) for times in by_round],
@@ -102,6 +107,7 @@ def measure(ports: dict[str, int], request: bytes, requests: int, rounds: int) -
         "requests_per_round": requests,
         "by_round": quantiles,
         "requests_per_second_by_round": per_second,
+        "filter_processor_us_per_request_by_round": filter_us,
         **{f"added_{each}": added(quantiles, each) for each in ("median_ms", "p99_ms")},
         "throughput_ratio": statistics.median(per_second["filtered"])
         / statistics.median(per_second["direct"]),
@@ -115,11 +121,11 @@ def added(quantiles: dict[str, dict[str, list[float]]], name: str) -> float:
     )
 
 
-def check_answers(ports: dict[str, int], request: bytes, fitted: OutputFilter) -> None:
+def check_answers(ways: dict[str, Process], request: bytes, fitted: OutputFilter) -> None:
     """Refuse to time a server that gives other numbers than `apply`."""
     given = {}
-    for way, port in ports.items():
-        with connected(port) as connection:
+    for way, server in ways.items():
+        with connected(server.port) as connection:
             given[way] = ask(connection, request).confidences()
     np.testing.assert_array_equal(given["filtered"], fitted.apply(given["direct"]))
 
@@ -142,12 +148,12 @@ def run(upstream: str, requests: int, rounds: int) -> Iterator[dict[str, Any]]:
                 servers.append(start_upstream(folder, free_port()))
                 formats, output = [False, True], "probabilities"
             servers.append(start_filter(folder, servers[0].port, folder / "f.safetensors"))
-            ports = {"direct": servers[0].port, "filtered": servers[1].port}
+            ways = dict(zip(["direct", "filtered"], servers, strict=True))
             for binary in formats:
                 request = inference(features, binary=binary, output=output)
-                check_answers(ports, request, fitted)
+                check_answers(ways, request, fitted)
                 about = {"upstream": upstream, "format": "binary" if binary else "JSON"}
-                yield about | measure(ports, request, requests, rounds)
+                yield about | measure(ways, request, requests, rounds)
         finally:
             for server in servers:
                 server.kill()
@@ -159,6 +165,8 @@ def show(result: dict[str, Any]) -> None:
         cells = [spread(values) for values in quantiles.values()]
         cells.append(spread(result["requests_per_second_by_round"][way], digits=0))
         print(f"{what} {way:9} {cells[0]:>22} {cells[1]:>22} {cells[2]:>24}")
+    used = spread(result["filter_processor_us_per_request_by_round"], digits=0)
+    print(f"{what} the filter's time on the processor, us per request: {used}")
     for name, bar in BARS.items():
         held = result[name] >= bar if name == "throughput_ratio" else result[name] <= bar
         words = "held" if held else "NOT HELD"

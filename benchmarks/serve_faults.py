@@ -44,6 +44,7 @@ from workload import confidences, machine
 
 CLIENTS, INPUTS = 32, 60
 TIMEOUT_S, HANG_S = 1, 15  # the server's limit on upstream, and ours on the server
+BACK_OFF_S = 0.05  # after an error, or errors would be most of the answers
 GROWTH_MIB = 8  # that memory may vary by
 FAULTY = 0.04  # of the requests
 FAULTS = ["cut", "drop", "cut_chunk", "malformed", "shape", "status=500", "slow=2"]
@@ -109,6 +110,7 @@ class Load:
                 message = json.loads(answer.body).get("error")
             clear = 400 <= answer.status < 600 and isinstance(message, str) and message
             self.count(f"error {answer.status}", begun, is_wrong=not clear)
+            time.sleep(BACK_OFF_S)
             return
         given = answer.confidences()
         for name, expected in zip(NAMES, case.expected, strict=True):
