@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unlabel.errors import UnlabelError
-from unlabel.serve.asked import Asked, RequestError, ask_again, prepare
+from unlabel.serve.asked import Asked, RequestError, ask_again, prepare, read_request
 from unlabel.serve.http_messages import (
     JSON,
     JSON_LENGTH,
@@ -250,11 +250,9 @@ class Service:
             coding = request.header(b"content-encoding")
             body = decoded(request.body, coding, self.upstream.max_body)
             length = json_length(request.header(JSON_LENGTH))
-            return read_message(body, length, "The request")
+            return read_request(body, length)
         except OverflowError as error:
             raise HttpError(413, f"The request's body is too large: {error}.") from error
-        except ProtocolError as error:
-            raise RequestError(str(error)) from error
         except UnlabelError:
             raise
         except ValueError as error:
