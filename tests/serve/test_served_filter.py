@@ -2,6 +2,9 @@
 
 import json
 import struct
+import subprocess
+import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from unlabel import AllowLists, LabelRemover, OutputFilter, UnlabelError
 from unlabel.serve import ServedFilter
-from unlabel.serve.asked import Asked, RequestError, ask_again, prepare
+from unlabel.serve.asked import Asked, RequestError, ask_again, prepare, read_request
 from unlabel.serve.protocol import ProtocolError, read_message
 from unlabel.serve.served_filter import MissingConfidencesError
 
@@ -327,7 +330,7 @@ def test_malformed_metadata_are_one_sentence(body):
 
 
 def request_of(**fields):
-    return read_message(json.dumps({"inputs": [], **fields}).encode(), None, "The request")
+    return read_request(json.dumps({"inputs": [], **fields}).encode(), None)
 
 
 def test_requests_go_upstream_unchanged_unless_something_is_computed_here():
@@ -369,9 +372,33 @@ def test_confidences_are_asked_for_beside_other_outputs():
         {"outputs": [{"name": "s", "parameters": {"shared_memory_region": "r"}}]},
         {"parameters": 3},
         {"parameters": {"allow_list": ["DEU"]}},
+        {"parameters": {"note": "x" * 300_000}},
+        {"outputs": [{}] * 100_000},
     ],
 )
 def test_a_malformed_request_is_the_clients_mistake(fields):
     with pytest.raises(RequestError) as caught:
         prepare(request_of(**fields), None)
     assert str(caught.value).endswith(".")
+
+
+def test_fields_that_the_protocol_does_not_have_cost_no_memory():
+    flood = ",".join(f'"{number}":0' for number in range(200_000))
+    body = ('{"id": "a", "inputs": [1.50], ' + flood + "}").encode()
+    tracemalloc.start()
+    try:
+        request = read_request(body, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(body)
+    assert {name: bytes(value) for name, value in request.fields.items()} == {
+        "id": b'"a"',
+        "inputs": b"[1.50]",
+    }
+
+
+def test_it_needs_no_http_library():
+    code = "import sys, unlabel.serve; print({'httptools', 'uvloop', 'asyncio'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

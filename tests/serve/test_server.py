@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import signal
 import socket
 import threading
@@ -328,6 +329,16 @@ def test_the_log_has_a_line_per_request_and_no_confidences(run):
     assert malformed["status"] == 400
     shown = json.dumps(running.log)
     assert not any(f"{value:.4f}"[:6] in shown for value in answer.tensors["probabilities"].flat)
+
+
+def test_requests_are_answered_without_a_reader_of_the_log(run):
+    running = run()
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as broken:
+        running.server.service.log = Log(broken)
+        assert infer(running.port, ROWS).status == 200
+        running.server.service.log = Log(io.BytesIO())
 
 
 def test_metrics_count_requests_times_and_masses(run, filters):

@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from unlabel.errors import UnlabelError
-from unlabel.serve.protocol import Message, ProtocolError
+from unlabel.serve.protocol import Message, ProtocolError, decode, split_message
 
 ALLOW_LIST = "allow_list"
 CLASSIFICATION = "classification"
 SHARED_MEMORY = "shared_memory_region"
 WHAT = "The request"
+MAX_FIELD = 1 << 18  # bytes of its outputs and parameters, which are decoded
 
 
 class RequestError(UnlabelError):
@@ -28,6 +32,33 @@ class Asked:
         default_factory=dict
     )  # the best of an output, and how many
     outputs: tuple[str, ...] | None = None  # the outputs that the client gets, if not all
+
+
+NOT_THERE = Raw(b"")
+
+
+class _Fields(msgspec.Struct):
+    """The fields of a request; others are not kept, however many a hostile one has."""
+
+    id: Raw = NOT_THERE
+    parameters: Raw = NOT_THERE
+    inputs: Raw = NOT_THERE
+    outputs: Raw = NOT_THERE
+
+
+def read_request(body: bytes, header_length: int | None) -> Message:
+    """Read a request, as far as it is needed."""
+    try:
+        text, binary = split_message(body, header_length, WHAT)
+        found = decode(text, _Fields, WHAT)
+    except ProtocolError as error:
+        raise RequestError(str(error)) from error
+    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+    fields = {name: value for name, value in fields.items() if value is not NOT_THERE}
+    for name in ("outputs", "parameters"):
+        if len(memoryview(fields.get(name, NOT_THERE))) > MAX_FIELD:
+            raise RequestError(f"{WHAT}'s {name} have more than {MAX_FIELD} bytes.")
+    return Message(fields, binary)
 
 
 def read_asked(

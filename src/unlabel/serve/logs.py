@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, BinaryIO
 
@@ -25,8 +26,9 @@ class Log:
         for name, fact in facts.items():
             if fact is not None:
                 line[name] = fact[:LONGEST] if isinstance(fact, str) else fact
-        self._to.write(msgspec.json.encode(line) + b"\n")
-        self._to.flush()
+        with suppress(OSError):  # requests are answered even if nobody reads the log any longer
+            self._to.write(msgspec.json.encode(line) + b"\n")
+            self._to.flush()
 
 
 @lru_cache(maxsize=1)

@@ -70,8 +70,8 @@ class Message:
         return decode(self.fields[name], type, what) if name in self.fields else None
 
 
-def read_message(body: bytes, header_length: int | None, what: str) -> Message:
-    """Read a message whose JSON ends after `header_length` bytes, by default with the body."""
+def split_message(body: bytes, header_length: int | None, what: str) -> tuple[bytes, memoryview]:
+    """Split a message where its JSON ends: after `header_length` bytes, by default at the end."""
     end = len(body) if header_length is None else header_length
     if not 0 <= end <= len(body):
         raise ProtocolError(
@@ -82,7 +82,13 @@ def read_message(body: bytes, header_length: int | None, what: str) -> Message:
         text.decode()  # parts that pass undecoded must not be read differently elsewhere
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{what} is not valid: its JSON is not UTF-8.") from error
-    return Message(decode(text, dict[str, Raw], what), memoryview(body)[end:])
+    return text, memoryview(body)[end:]
+
+
+def read_message(body: bytes, header_length: int | None, what: str) -> Message:
+    """Read a message, whose fields are not yet decoded."""
+    text, binary = split_message(body, header_length, what)
+    return Message(decode(text, dict[str, Raw], what), binary)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.serve.asked import Asked, RequestError, read_asked
 from unlabel.serve.labels import LabelNames
+from unlabel.serve.metadata import new_metadata
 from unlabel.serve.protocol import (
     BYTES,
     FLOATS,
@@ -27,8 +28,6 @@ from unlabel.serve.protocol import (
     read_outputs,
     write_answer,
 )
-
-LABELS = "labels"
 
 
 class MissingConfidencesError(ProtocolError):
@@ -270,32 +269,7 @@ class ServedFilter:
         >>> served.metadata({"name": "animals", "outputs": [scores]})["outputs"][0]["shape"]
         [-1, 2]
         """
-        outputs = metadata.get("outputs") or []
-        fitting = [each for each in outputs if self._may_be_confidences(each)]
-        new = [
-            self._new_description(each) if fitting == [each] else self._renamed(each)
-            for each in outputs
-        ]
-        return {**self._renamed(metadata), **({"outputs": new} if outputs else {})}
-
-    def _may_be_confidences(self, described: Mapping[str, Any]) -> bool:
-        if self.output is not None:
-            return described.get("name") == self.output
-        sizes = described.get("shape") or [0]
-        return described.get("datatype") in FLOATS and sizes[-1] == len(self.fitted.classes_in)
-
-    def _new_description(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        new = self._renamed(described)
-        parameters = new.get("parameters") or {}
-        if parameters == (described.get("parameters") or {}):
-            parameters = {**parameters, LABELS: self._names.new_texts}
-        shape = [*(described.get("shape") or [-1])]
-        return {**new, "shape": [*shape[:-1], len(self.fitted.classes)], "parameters": parameters}
-
-    def _renamed(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        parameters = described.get("parameters")
-        renamed = self._names.renamed(parameters) if isinstance(parameters, Mapping) else None
-        return {**described, **({} if renamed is None else {"parameters": renamed})}
+        return new_metadata(metadata, self._names, self.output)
 
     def rewrite_metadata(self, body: bytes) -> bytes:
         """Give a model's metadata as it came over HTTP the shape and labels of the result."""

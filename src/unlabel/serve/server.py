@@ -9,20 +9,24 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
 
-import msgspec
-
 from unlabel.errors import UnlabelError
-from unlabel.serve.asked import Asked, RequestError, ask_again, prepare
+from unlabel.serve.asked import Asked, RequestError, ask_again, prepare, read_request
+from unlabel.serve.forwarding import (
+    changed_request,
+    error_message,
+    passed,
+    rewritten,
+    unchanged,
+    understood,
+)
 from unlabel.serve.http_messages import (
     JSON,
     JSON_LENGTH,
-    OF_THE_BODY,
     Header,
     HttpError,
     Request,
     Response,
     decoded,
-    end_to_end,
     error_response,
     json_length,
 )
@@ -38,7 +42,6 @@ from unlabel.serve.upstream import Upstream
 IN_A_THREAD = 256 * 1024
 NO_MODEL = ""
 FILTER, SHADOW = b"unlabel-filter", b"unlabel-shadow"
-NOT_FOR_UPSTREAM = (b"host", b"content-length", b"expect")
 T = TypeVar("T")
 
 
@@ -101,7 +104,7 @@ class Service:
             bytes_in=len(request.body),
             bytes_out=len(response.body),
             **handling.facts,
-            error=_message(response) if response.status >= 400 else None,
+            error=error_message(response) if response.status >= 400 else None,
         )
 
     async def _answer(self, handling: Handling) -> Response:
@@ -161,29 +164,28 @@ class Service:
     async def _pass(self, handling: Handling, path: Path) -> Response:
         """Send a request upstream as it is, and pass the answer on."""
         request = handling.request
-        headers = end_to_end(request.headers, without=NOT_FOR_UPSTREAM)
-        return _passed(await self._ask(handling, path, request.body, headers))
+        return passed(await self._ask(handling, path, request.body, unchanged(request)))
 
     async def _metadata(self, handling: Handling, path: Path, loaded: Loaded) -> Response:
-        headers = _understood(handling.request)
+        headers = understood(handling.request)
         answer = await self._ask(handling, path, handling.request.body, headers)
         if self.shadow or not 200 <= answer.status < 300:
-            return _passed(answer)
+            return passed(answer)
         body = loaded.served.rewrite_metadata(self._decoded(answer))
-        return _rewritten(answer, body, [(FILTER, _digest(loaded))])
+        return rewritten(answer, body, [(FILTER, _digest(loaded))])
 
     async def _infer(self, handling: Handling, path: Path, loaded: Loaded) -> Response:
         request = handling.request
-        headers, served = _understood(request), loaded.served
+        headers, served = understood(request), loaded.served
         message = await self._off_the_loop(len(request.body), lambda: self._message(request))
         asked, changed = prepare(message, served.output)
         served.check(asked)
         body = request.body
         if changed is not None:
-            body, headers = _changed_request(message, changed, headers)
+            body, headers = changed_request(message, changed, headers)
         answer = await self._ask(handling, path, body, headers)
         if not 200 <= answer.status < 300:
-            return _passed(answer)
+            return passed(answer)
         try:
             return await self._filtered(handling, answer, asked, loaded)
         except MissingConfidencesError as error:
@@ -191,10 +193,10 @@ class Service:
             if served.output is None or served.output in error.given or not error.given:
                 raise
             asked, again = ask_again(asked, error.given, served.output)
-        body, headers = _changed_request(message, again, headers)
+        body, headers = changed_request(message, again, headers)
         answer = await self._ask(handling, path, body, headers)
         if not 200 <= answer.status < 300:
-            return _passed(answer)
+            return passed(answer)
         return await self._filtered(handling, answer, asked, loaded)
 
     async def _filtered(
@@ -209,12 +211,12 @@ class Service:
         headers = [(FILTER, _digest(loaded))]
         if length < len(body) or answer.header(JSON_LENGTH) is not None:
             headers.append((JSON_LENGTH, b"%d" % length))
-        return _rewritten(answer, body, headers)
+        return rewritten(answer, body, headers)
 
     async def _infer_in_shadow(self, handling: Handling, path: Path, loaded: Loaded) -> Response:
         """Answer as the model does, and count what the filter would change."""
         request = handling.request
-        headers = _understood(request)
+        headers = understood(request)
         answer = await self._ask(handling, path, request.body, headers)
         if 200 <= answer.status < 300:
 
@@ -229,9 +231,9 @@ class Service:
             except UnlabelError as error:
                 self.metrics.not_filtered(handling.model)
                 handling.facts["not_filtered"] = str(error)
-        passed = _passed(answer)
-        passed.headers.append((SHADOW, _digest(loaded)))
-        return passed
+        response = passed(answer)
+        response.headers.append((SHADOW, _digest(loaded)))
+        return response
 
     def _count(self, handling: Handling, seconds: float, changes: Changes) -> None:
         self.metrics.filtered(handling.model, seconds, changes)
@@ -250,11 +252,9 @@ class Service:
             coding = request.header(b"content-encoding")
             body = decoded(request.body, coding, self.upstream.max_body)
             length = json_length(request.header(JSON_LENGTH))
-            return read_message(body, length, "The request")
+            return read_request(body, length)
         except OverflowError as error:
             raise HttpError(413, f"The request's body is too large: {error}.") from error
-        except ProtocolError as error:
-            raise RequestError(str(error)) from error
         except UnlabelError:
             raise
         except ValueError as error:
@@ -276,44 +276,3 @@ class Service:
 
 def _digest(loaded: Loaded) -> bytes:
     return b"sha256:" + loaded.digest.encode()
-
-
-def _message(response: Response) -> str | None:
-    """Give the message of an error, if it is one of the protocol."""
-    try:
-        found = msgspec.json.decode(response.body[:10_000], type=dict[str, Any]).get("error")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return found if isinstance(found, str) else None
-
-
-def _passed(answer: Response) -> Response:
-    headers = end_to_end(answer.headers, without=[b"content-length"])
-    return Response(answer.status, headers, answer.body)
-
-
-def _rewritten(answer: Response, body: bytes, headers: list[Header]) -> Response:
-    kept = end_to_end(answer.headers, without=OF_THE_BODY)
-    return Response(answer.status, [*kept, *headers], body)
-
-
-def _understood(request: Request) -> list[Header]:
-    """Give the headers for a request whose answer has to be read here."""
-    headers = end_to_end(request.headers, without=(*NOT_FOR_UPSTREAM, b"accept-encoding"))
-    headers.append((b"accept-encoding", b"identity"))
-    length = request.header(JSON_LENGTH)
-    if (
-        length is not None and (JSON_LENGTH, length) not in headers
-    ):  # `Connection` may have named it
-        headers.append((JSON_LENGTH, length))
-    return headers
-
-
-def _changed_request(
-    message: Message, changed: Mapping[str, Any], headers: list[Header]
-) -> tuple[bytes, list[Header]]:
-    text = msgspec.json.encode({**message.fields, **changed})
-    kept = [each for each in headers if each[0] not in (JSON_LENGTH, b"content-encoding")]
-    if message.binary:
-        kept.append((JSON_LENGTH, b"%d" % len(text)))
-    return b"".join([text, message.binary]), kept
