@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-core test-lowest test-wheel fuzz check docs bench bench-tables clean
+.PHONY: demo test test-core test-lowest test-wheel test-serve fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -30,6 +30,10 @@ test-wheel:
 	.venv-wheel/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
 	.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt dist/*.whl
 	cd .venv-wheel && bin/python ../.ci/smoke.py
+
+# `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
+test-serve: .venv-serve/.serve
+	.venv-serve/bin/python -m pytest -o 'norecursedirs=.*' tests/serve tests/serve_real
 
 # Run every target for SECONDS_EACH; a failing input is left in fuzz-failures/, and the others still run.
 fuzz: $(VENV)/.fuzz
@@ -58,7 +62,7 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
-	rm -rf $(VENV) .venv-core .venv-lowest .venv-wheel dist demo results fuzz-failures docs/_build
+	rm -rf $(VENV) .venv-core .venv-lowest .venv-serve .venv-wheel dist demo results fuzz-failures docs/_build
 
 # One stamp file per purpose, so that nothing is installed twice.
 $(VENV)/.demo: EXTRA := cli
@@ -84,6 +88,15 @@ $(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
 		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
+	@touch $@
+
+# Triton's wheel is there for the server itself, which runs Python models on an older NumPy.
+.venv-serve/.serve: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
+		--editable '.[cli,serve]' hypothesis mlserver mlserver-sklearn pytest 'tritonclient[http]'
+	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade \
+		--target $(@D)/triton nvidia-pytriton==0.7.0 numpy==1.26.4
 	@touch $@
 
 $(VENV)/.venv:

@@ -308,17 +308,22 @@ class OutputFilter:
         rows = as_rows(confidences, self.classes_in, any_shape=True)
         flat = rows.reshape(-1, rows.shape[-1])
         choice(scores, SCORES, "scores")
-        if self.method == "literal":
-            check_rows(flat, self.input, self.classes_in)
         options: dict[str, Any] = {"absolute": scores == "absolute", "with_not_allowed": False}
         if allow is not None:
             options["allowed"] = as_allowed(allow, self.classes, self.removed, len(flat))
-        filtered = self.filter_checked(flat, tolerance=SUM_TOLERANCE[rows.dtype], **options)
-        if not filtered.all_valid:
-            check_rows(flat, self.input, self.classes_in)
-            # Sums in another order may differ by a bit, and with it what is within the tolerance.
-            filtered = self.filter_checked(flat, **options)
+        filtered = self.filter_valid(flat, **options)
         return filtered.rows.reshape(*rows.shape[:-1], len(self.classes))
+
+    def filter_valid(self, rows: Floats, **options: Any) -> Filtered:
+        """Validate rows and apply the filter in one pass; `filter_checked` has the options."""
+        if self.method == "literal":
+            check_rows(rows, self.input, self.classes_in)
+        filtered = self.filter_checked(rows, tolerance=SUM_TOLERANCE[rows.dtype], **options)
+        if filtered.all_valid:
+            return filtered
+        check_rows(rows, self.input, self.classes_in)
+        # Sums in another order may differ by a bit, and with it what is within the tolerance.
+        return self.filter_checked(rows, **options)
 
     def not_allowed_mass(self, confidences: Any, allow: Any) -> Float64s:
         """Return the probability that the result of each row has on labels that are not allowed.

@@ -21,7 +21,7 @@ LAYERS = [
     ("filter", "fitting", "_partial"),
     ("metrics",),
     ("_tables", "evaluation"),
-    ("tables", "sklearn", "torch", "huggingface", "onnx", "spark", "report", "explore"),
+    ("tables", "sklearn", "torch", "huggingface", "onnx", "spark", "serve", "report", "explore"),
     ("cli", "bench", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from unlabel._files.digest import sha256_of
 from unlabel._set_aside import SetAside
 from unlabel._tables.files.streams import refuse_standard_input
 from unlabel._tables.label_columns import TRUE_LABELS
@@ -26,7 +27,6 @@ from unlabel.evaluation.sources import (
     distinct_digests,
     name_of,
     require_date,
-    sha256_of,
 )
 from unlabel.evaluation.summary import Summary, summarise
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, try_filter, try_labels

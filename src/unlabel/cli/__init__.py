@@ -44,6 +44,7 @@ from unlabel.cli.options import (
 )
 from unlabel.cli.output import console, print_line, progress_bar
 from unlabel.cli.plan import app as plan
+from unlabel.cli.serve import serve
 from unlabel.filter import OutputFilter
 
 app = typer.Typer(
@@ -243,6 +244,7 @@ def inspect(
 
 
 app.command()(evaluate)
+app.command()(serve)
 
 
 @app.command()

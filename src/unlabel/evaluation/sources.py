@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from unlabel._files.atomic import cannot_read, require_file
+from unlabel._files.digest import sha256_of
 from unlabel.errors import UnlabelError
 
 
@@ -50,16 +49,6 @@ NO_FILES = Sources()
 def name_of(path: str | os.PathLike[str]) -> str:
     """Give the name of a file, without what UTF-8 cannot encode."""
     return os.path.basename(os.fspath(path)).encode("utf-8", "replace").decode()
-
-
-def sha256_of(path: str | os.PathLike[str]) -> str:
-    """Compute the SHA-256 digest of a file."""
-    file = require_file(path)
-    try:
-        with file.open("rb") as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()
-    except OSError as error:
-        raise cannot_read(file, error) from error
 
 
 def distinct_digests(paths: Sequence[str | os.PathLike[str]]) -> list[str]:

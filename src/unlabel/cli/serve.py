@@ -1,0 +1,137 @@
+"""The command `unlabel serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unlabel.allow import AllowLists
+from unlabel.cli.options import Input
+from unlabel.errors import UnlabelError, needs_extra
+from unlabel.filter import OutputFilter
+
+# The panels of options.
+ANSWERS, LIMITS = "Answers", "Limits"
+
+
+def serve(
+    upstream: Annotated[
+        str, typer.Option(help="The model server's address, such as http://localhost:8080.")
+    ],
+    model: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=FILE", help="A model and its filter; repeat it for more models."
+        ),
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for a free one.")
+    ] = 9000,
+    only_filtered: Annotated[
+        bool,
+        typer.Option("--only-filtered", help="Refuse models without a filter, as not found."),
+    ] = False,
+    shadow: Annotated[
+        bool,
+        typer.Option(
+            "--shadow", help="Answer as the model does, and only count what would change."
+        ),
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            help="The output with the confidences. Default: the only one with a column per label.",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = None,
+    label_output: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An output with each row's label; repeat it for more. Default: found by their "
+            "values.",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = None,
+    input: Input = None,
+    allow: Annotated[
+        Path | None,
+        typer.Option(
+            help="Lists of allowed labels (.csv, .tsv or .json). A request names one in its "
+            "parameter allow_list.",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = None,
+    unknown_above: Annotated[
+        float | None,
+        typer.Option(
+            help="The label is unknown where retired labels had more than this.",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = None,
+    unknown: Annotated[
+        str, typer.Option(help="The name for unknown.", rich_help_panel=ANSWERS)
+    ] = "unknown",
+    max_body: Annotated[
+        int,
+        typer.Option(
+            min=1, help="The most bytes of a body, packed or not.", rich_help_panel=LIMITS
+        ),
+    ] = 64 << 20,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            help="The seconds for a request to arrive, and again for the upstream to answer it.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = 30.0,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="The most requests at a time.", rich_help_panel=LIMITS)
+    ] = 256,
+) -> None:
+    """Put filters in front of a model server that speaks the Open Inference Protocol (v2).
+
+    Answers of the models come back filtered; everything else passes. A filter is loaded again when
+    its file changes, or on SIGHUP. /metrics is for Prometheus.
+    """
+    with needs_extra("serve"):
+        from unlabel.serve import ServedFilter
+        from unlabel.serve.reloading import WatchedFilter
+        from unlabel.serve.running import Options, run
+
+    lists = None if allow is None else AllowLists.read(allow)
+
+    def served(fitted: OutputFilter) -> ServedFilter:
+        return ServedFilter(
+            fitted.taking(input),
+            output=output,
+            labels=label_output or None,
+            allow=lists,
+            unknown_above=unknown_above,
+            unknown=unknown,
+        )
+
+    filters = {name: WatchedFilter(Path(file), served) for name, file in map(_named, model)}
+    if len(filters) < len(model):
+        raise UnlabelError("A model has two filters (--model): give it one.")
+    options = Options(
+        upstream=upstream,
+        host=host,
+        port=port,
+        only_filtered=only_filtered,
+        shadow=shadow,
+        max_body=max_body,
+        timeout=timeout,
+        max_requests=max_requests,
+    )
+    run(options, filters)
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise UnlabelError(f"--model {text!r} does not name a filter: write it as NAME=FILE.")
+    return name, file

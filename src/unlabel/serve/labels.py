@@ -1,0 +1,160 @@
+"""Labels in answers: outputs that give the top label, and lists of labels in parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from unlabel._labels import known_columns
+from unlabel._typing import Columns, Floats, Label
+from unlabel.filter import OutputFilter
+from unlabel.serve.protocol import BYTES, NUMBERS, Array, ProtocolError, Tensor
+
+WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")
+SEPARATORS = (",", ", ", ";", "\n", "\t", " ")
+
+
+class LabelNames:
+    """The names that outputs and parameters have for the labels of a model and of its filter."""
+
+    def __init__(self, fitted: OutputFilter, unknown: Label | None) -> None:
+        self.fitted = fitted
+        # Behind the result's labels comes unknown, whose column is one past theirs.
+        self.answers = (*fitted.classes, *(() if unknown is None else (unknown,)))
+        self.old_texts = [str(label) for label in fitted.classes_in]
+        self.new_texts = [str(label) for label in fitted.classes]
+        self._texts = np.array([str(label) for label in self.answers], dtype=object)
+        self._column_of_text = {text: column for column, text in enumerate(self.old_texts)}
+
+    @cached_property
+    def _columns_of_numbers(self) -> dict[float, int]:
+        numbers = map(_number, self.fitted.classes_in)
+        return {number: at for at, number in enumerate(numbers) if number is not None}
+
+    def is_label_output(self, tensor: Tensor, rows: Floats) -> bool:
+        """Tell whether an output gives the label of each row.
+
+        Texts must be labels of the model; numbers must be the top label of every row, or its
+        column.
+        """
+        if not _fits(tensor, rows):
+            return False
+        values = tensor.values().ravel().tolist()
+        if tensor.datatype == BYTES:
+            return all(text in self._column_of_text for text in values)
+        flat = rows.reshape(-1, rows.shape[-1])
+        return self._are_top(self._by_label(values), flat) or self._are_top(values, flat)
+
+    def _by_label(self, values: Sequence[float]) -> list[int]:
+        return [self._columns_of_numbers.get(value, -1) for value in values]
+
+    def _are_top(self, columns: Sequence[float], rows: Floats) -> bool:
+        """Tell whether columns have the largest value of their rows, be it a tie."""
+        at = np.array(columns, dtype=np.float64)
+        if not ((at >= 0) & (at < rows.shape[1]) & (at == np.floor(at))).all():
+            return False
+        top = rows[np.arange(len(rows)), at.astype(np.intp)]
+        return bool((top == rows.max(axis=1, initial=-np.inf)).all())
+
+    def recomputed(self, tensor: Tensor, rows: Floats, answers: Columns) -> Tensor:
+        """Give an output of labels the new answers, columns of the result's labels."""
+        if not _fits(tensor, rows):
+            raise ProtocolError(
+                f"The output {tensor.name!r} has the shape {[*tensor.shape]} in {tensor.datatype} "
+                f"and cannot be the labels of confidences of the shape {[*rows.shape]}."
+            )
+        if tensor.datatype == BYTES:
+            new: Array = self._texts[answers]
+        else:
+            new = self._as_numbers(tensor, rows, answers)
+        return tensor.changed(new.reshape(tensor.shape))
+
+    def _as_numbers(self, tensor: Tensor, rows: Floats, answers: Columns) -> Array:
+        """Give labels that are numbers themselves, or else their columns in the model."""
+        flat = rows.reshape(-1, rows.shape[-1])
+        by_label = self._by_label(tensor.values().ravel().tolist())
+        names: list[Any]
+        if self._are_top(by_label, flat) or len(self._columns_of_numbers) == flat.shape[1]:
+            names = [_number(label) for label in self.answers]
+        else:
+            columns = known_columns(self.fitted.classes, self.fitted.classes_in).tolist()
+            names = [None if column < 0 else column for column in columns]
+            names += [_number(label) for label in self.answers[len(columns) :]]
+        dtype = np.dtype(NUMBERS[tensor.datatype])
+        for column in np.unique(answers).tolist():
+            if names[column] is None or not _holds(dtype, names[column]):
+                raise ProtocolError(
+                    f"The output {tensor.name!r} gives labels as {tensor.datatype} and cannot give "
+                    f"{self.answers[column]!r}: name it by such a number, or ask for other outputs."
+                )
+        return np.array([names[column] for column in answers.tolist()], dtype=dtype)
+
+    def renamed(self, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Give parameters with the result's labels where they list the model's, if they do."""
+        new = {key: self._renamed_value(value) for key, value in parameters.items()}
+        if all(value is None for value in new.values()):
+            return None
+        return {key: parameters[key] if value is None else value for key, value in new.items()}
+
+    def _renamed_value(self, value: Any) -> Any:
+        """Give the result's labels in the form of the model's; None if these are not the value."""
+        if isinstance(value, str):
+            return self._renamed_text(value)
+        if not isinstance(value, list | tuple | dict) or len(value) != len(self.old_texts):
+            return None
+        if isinstance(value, list | tuple):
+            return [*self._like(value)] if self._are_old(value) else None
+        ids = {str(number): label for number, label in enumerate(self.old_texts)}
+        if self._are_old([value.get(key, value.get(int(key))) for key in ids]):
+            return {str(at): label for at, label in enumerate(self._like([*value.values()]))}
+        if value == {label: number for number, label in enumerate(self.old_texts)}:
+            return {label: number for number, label in enumerate(self.new_texts)}
+        return None
+
+    def _renamed_text(self, text: str) -> str | None:
+        for separator in SEPARATORS if self.old_texts else ():
+            if text.startswith(self.old_texts[0]) and text.split(separator) == self.old_texts:
+                return separator.join(self.new_texts)
+        if text[:1] in ("[", "{"):
+            try:
+                new = self._renamed_value(msgspec.json.decode(text))
+            except (msgspec.DecodeError, RecursionError):
+                return None
+            return None if new is None else msgspec.json.encode(new).decode()
+        return None
+
+    def _are_old(self, labels: Sequence[Any]) -> bool:
+        return [*map(str, labels)] == self.old_texts
+
+    def _like(self, old: Sequence[Any]) -> Sequence[Any]:
+        """Give the result's labels, as texts if the old ones were."""
+        are_texts = all(isinstance(label, str) for label in old)
+        return self.new_texts if are_texts else self.fitted.classes
+
+
+def _fits(tensor: Tensor, rows: Floats) -> bool:
+    """Tell whether an output may have one label per row."""
+    lead = rows.shape[:-1]
+    has_labels = tensor.datatype == BYTES or tensor.datatype in NUMBERS
+    return has_labels and tensor.shape in (lead, (*lead, 1))
+
+
+def _number(label: Label) -> float | None:
+    """Read a label as a number, if it is one."""
+    if isinstance(label, bool):
+        return int(label)
+    if isinstance(label, str):
+        return int(label) if WHOLE_NUMBER.fullmatch(label) else None
+    return label
+
+
+def _holds(dtype: np.dtype[Any], number: float) -> bool:
+    if dtype.kind == "f":
+        return True
+    limits = np.iinfo(dtype)
+    return number == int(number) and limits.min <= number <= limits.max

@@ -1,0 +1,36 @@
+"""The log: one line of JSON per event, without confidences."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+import msgspec
+
+LONGEST = 300  # characters of a text
+
+
+class Log:
+    """A log, by default on standard error."""
+
+    def __init__(self, to: BinaryIO | None = None) -> None:
+        self._to = sys.stderr.buffer if to is None else to
+
+    def write(self, event: str, **facts: Any) -> None:
+        """Write a line; facts that are None are left out."""
+        second, fraction = divmod(time.time(), 1)
+        line = {"time": f"{_second(int(second))}.{int(fraction * 1000):03}Z", "event": event}
+        for name, fact in facts.items():
+            if fact is not None:
+                line[name] = fact[:LONGEST] if isinstance(fact, str) else fact
+        with suppress(OSError):  # requests are answered even if nobody reads the log any longer
+            self._to.write(msgspec.json.encode(line) + b"\n")
+            self._to.flush()
+
+
+@lru_cache(maxsize=1)
+def _second(number: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(number))

@@ -1,0 +1,282 @@
+"""A filter for answers of the Open Inference Protocol, without HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from unlabel._labels import as_labels, listing
+from unlabel._typing import Columns, Float64s, Floats, Label
+from unlabel.allow import Allowed, AllowLists
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter, require_filter
+from unlabel.serve.asked import Asked, RequestError, read_asked
+from unlabel.serve.labels import LabelNames
+from unlabel.serve.metadata import new_metadata
+from unlabel.serve.protocol import (
+    BYTES,
+    FLOATS,
+    Array,
+    Message,
+    ProtocolError,
+    Tensor,
+    plain_outputs,
+    read_outputs,
+    write_answer,
+)
+
+
+class MissingConfidencesError(ProtocolError):
+    """An answer without the output that has the confidences."""
+
+    def __init__(self, message: str, given: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.given = given
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What a filter did to the rows of an answer."""
+
+    rows: int
+    changed: int  # the number of rows whose answer changed
+    removed_mass: Float64s
+
+
+class ServedFilter:
+    """A filter in front of a model server, applied to the server's answers.
+
+    Parameters
+    ----------
+    fitted : OutputFilter
+    output : str, optional
+        The output with the confidences, by default the only one of floating-point numbers whose
+        last dimension is the number of the model's labels.
+    labels : str or list of str, optional
+        The outputs that give each row's label, by default those whose texts are labels of the
+        model, or whose numbers are the top label, or its column, in every row.
+    allow : AllowLists, optional
+        Lists of allowed labels. A request names one in its parameter ``allow_list``.
+    unknown_above : float, optional
+        The answer in an output of labels is unknown where retired labels had more than this.
+    unknown : label
+        The name for unknown.
+
+    Examples
+    --------
+    >>> fitted = OutputFilter.mask(["cat", "dog", "fox"], ["cat"])
+    >>> served = ServedFilter(fitted)
+    >>> scores = {"name": "scores", "datatype": "FP64", "shape": [1, 3], "data": [.6, .3, .1]}
+    >>> label = {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["cat"]}
+    >>> new_scores, new_label = served.answer({"outputs": [scores, label]})["outputs"]
+    >>> new_scores["shape"], new_label["data"]
+    ([1, 2], ['dog'])
+    """
+
+    def __init__(
+        self,
+        fitted: OutputFilter,
+        *,
+        output: str | None = None,
+        labels: str | Iterable[str] | None = None,
+        allow: AllowLists | None = None,
+        unknown_above: float | None = None,
+        unknown: Label = "unknown",
+    ) -> None:
+        require_filter(fitted)
+        self.fitted = fitted
+        self.output = output
+        self.labels = (labels,) if isinstance(labels, str) else labels and tuple(labels)
+        self.unknown_above = unknown_above
+        if unknown_above is not None:
+            self._check_unknown(unknown_above, unknown)
+        self._names = LabelNames(fitted, None if unknown_above is None else unknown)
+        if allow is not None and fitted.method == "literal":
+            raise UnlabelError("method='literal' does not give probabilities: leave out `allow`.")
+        self._lists = None if allow is None else allow.matched(fitted.classes, fitted.removed)
+        self._allowed: dict[str, Allowed] = {}
+
+    def _check_unknown(self, above: float, unknown: Label) -> None:
+        if not 0 <= above <= 1:
+            raise UnlabelError(
+                f"unknown_above (--unknown-above) is {above}: give a probability, from 0 to 1."
+            )
+        [unknown] = as_labels([unknown], "unknown")
+        if not str(unknown) or str(unknown) in map(str, self.fitted.classes):
+            which = f"{unknown!r} is a label of the result" if str(unknown) else "It has no name"
+            raise UnlabelError(f"{which}: give another name with unknown (--unknown).")
+
+    def answer(
+        self, answer: Mapping[str, Any], request: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Filter an answer given as a plain object, such as a decoded JSON body.
+
+        Parameters
+        ----------
+        answer : mapping
+            Its `outputs` have their data as (nested) lists or arrays.
+        request : mapping, optional
+            The request, for its parameter ``allow_list`` and the outputs that are to be classified.
+        """
+        if not isinstance(answer.get("outputs"), Sequence):
+            raise ProtocolError("The answer has no outputs.")
+        request = request or {}
+        asked = read_asked(request.get("parameters"), request.get("outputs"))
+        outputs, _ = self.filter(plain_outputs(answer["outputs"]), asked)
+        new = {**answer, "outputs": [output.as_fields() for output in outputs]}
+        parameters = self._names.renamed(answer.get("parameters") or {})
+        return new if parameters is None else {**new, "parameters": parameters}
+
+    def rewrite(self, answer: Message, asked: Asked) -> tuple[bytes, int, Changes]:
+        """Filter an answer as it came over HTTP.
+
+        Returns its new body, the length of the JSON in it and what changed.
+        """
+        outputs, changes = self.filter(read_outputs(answer), asked)
+        parameters = answer.field("parameters", dict[str, Any] | None, "The upstream's answer")
+        renamed = self._names.renamed(parameters or {})
+        changed = {} if renamed is None else {"parameters": renamed}
+        return *write_answer(answer, outputs, **changed), changes
+
+    def filter(self, outputs: Sequence[Tensor], asked: Asked) -> tuple[list[Tensor], Changes]:
+        """Filter the outputs of an answer."""
+        found = self._confidences(outputs)
+        rows: Floats = found.values()
+        flat = rows.reshape(-1, rows.shape[-1])
+        filtered = self.fitted.filter_valid(
+            flat,
+            with_mass=True,
+            allowed=self._allowed_rows(asked.allow_list, len(flat)),
+            with_not_allowed=False,
+        )
+        mass: Any = filtered.removed_mass
+        top: Columns = filtered.rows.argmax(axis=1)
+        changed = self.fitted.has_changed(flat.argmax(axis=1), top)
+        if self.unknown_above is not None:
+            is_unknown = mass > self.unknown_above
+            top[is_unknown], changed = len(self.fitted.classes), changed | is_unknown
+        result = filtered.rows.reshape(*rows.shape[:-1], len(self.fitted.classes))
+        new = [
+            self._new_output(each, found, result, top, rows, asked)
+            for each in outputs
+            if asked.outputs is None or each.name in asked.outputs
+        ]
+        return new, Changes(len(flat), int(changed.sum()), mass)
+
+    def _confidences(self, outputs: Sequence[Tensor]) -> Tensor:
+        """Find the output with the confidences."""
+        n = len(self.fitted.classes_in)
+        given = tuple(tensor.name for tensor in outputs)
+        if self.output is not None:
+            named = [tensor for tensor in outputs if tensor.name == self.output]
+            if not named:
+                raise MissingConfidencesError(
+                    f"The answer has no output {self.output!r}, only {listing(given)}.", given
+                )
+            if named[0].datatype not in FLOATS or named[0].shape[-1:] != (n,):
+                raise ProtocolError(
+                    f"The output {self.output!r} has the shape {[*named[0].shape]} in "
+                    f"{named[0].datatype}, not {n} labels in FP16, FP32 or FP64."
+                )
+            return named[0]
+        fitting = [each for each in outputs if each.datatype in FLOATS and each.shape[-1:] == (n,)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if not fitting:
+            raise MissingConfidencesError(
+                f"None of the outputs ({listing(given)}) has {n} labels in FP16, FP32 or FP64: "
+                "name the output with the confidences with output (--output).",
+                given,
+            )
+        raise ProtocolError(
+            f"The outputs {listing([each.name for each in fitting])} have {n} columns each: name "
+            "the one with the confidences with output (--output)."
+        )
+
+    def check(self, asked: Asked) -> None:
+        """Refuse a request before the upstream works for it."""
+        self._allowed_rows(asked.allow_list, 0)
+
+    def _allowed_rows(self, name: str | None, n_rows: int) -> Allowed | None:
+        if name is None:
+            return None
+        if self._lists is None:
+            raise RequestError(
+                f"The request names the list {name!r}, and no lists are loaded: load them with "
+                "allow (--allow)."
+            )
+        if name not in self._lists.names:
+            raise RequestError(
+                f"The request names the unknown list {name!r}: the lists are "
+                f"{listing(self._lists.names)}."
+            )
+        if name not in self._allowed:
+            try:
+                allowed = self._lists.of_rows([name], "error")
+            except UnlabelError as error:
+                raise RequestError(str(error)) from error
+            self._allowed[name] = Allowed(allowed.lists[allowed.of_row], allowed.of_row[:0])
+        return Allowed(self._allowed[name].lists, np.zeros(n_rows, dtype=np.intp))
+
+    def _new_output(
+        self,
+        tensor: Tensor,
+        confidences: Tensor,
+        result: Floats,
+        top: Columns,
+        rows: Floats,
+        asked: Asked,
+    ) -> Tensor:
+        if tensor is confidences:
+            number = asked.classified.get(tensor.name)
+            parameters = self._names.renamed(tensor.parameters)
+            if number is not None:
+                return tensor.changed(self._classified(result, number), BYTES, parameters)
+            return tensor.changed(result, parameters=parameters)
+        if tensor.name in asked.classified:
+            raise RequestError(
+                f"The request wants classes of the output {tensor.name!r}, which has no "
+                "confidences: ask for it as it is."
+            )
+        if self.labels is None:
+            is_label = self._names.is_label_output(tensor, rows)
+        else:
+            is_label = tensor.name in self.labels
+        return self._names.recomputed(tensor, rows, top) if is_label else tensor
+
+    def _classified(self, result: Floats, number: int) -> Array:
+        """Give the best labels of each row as texts, `value:column:label`, the best first."""
+        names = self._names.new_texts
+        best = np.argsort(-result, axis=-1, kind="stable")[..., :number]
+        values = np.take_along_axis(result, best, axis=-1)
+        texts = [
+            f"{value:f}:{column}:{names[column]}"
+            for value, column in zip(values.ravel().tolist(), best.ravel().tolist(), strict=True)
+        ]
+        return np.array(texts, dtype=object).reshape(best.shape)
+
+    def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Give a model's metadata with the shape and the labels of the filter's result.
+
+        Examples
+        --------
+        >>> served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+        >>> scores = {"name": "scores", "datatype": "FP32", "shape": [-1, 3]}
+        >>> served.metadata({"name": "animals", "outputs": [scores]})["outputs"][0]["shape"]
+        [-1, 2]
+        """
+        return new_metadata(metadata, self._names, self.output)
+
+    def rewrite_metadata(self, body: bytes) -> bytes:
+        """Give a model's metadata as it came over HTTP the shape and labels of the result."""
+        try:
+            found = msgspec.json.decode(body, type=dict[str, Any])
+            return msgspec.json.encode(self.metadata(found))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError("The upstream's metadata is not a JSON object.") from error
+        except (AttributeError, TypeError, IndexError, KeyError) as error:
+            raise ProtocolError("The upstream's metadata has outputs that are not.") from error

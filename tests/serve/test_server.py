@@ -1,0 +1,447 @@
+"""The server's own decisions: shadow mode, reloading, limits, metrics and the log."""
+
+import asyncio
+import contextlib
+import gzip
+import io
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from serving import ask, infer, inference, saved_filters, serving
+from unlabel._files.digest import sha256_of
+from unlabel.cli import app
+from unlabel.errors import UnlabelError
+from unlabel.serve import ServedFilter
+from unlabel.serve.logs import Log
+from unlabel.serve.paths import read_path
+from unlabel.serve.reloading import WatchedFilter
+from unlabel.serve.running import Options, Server
+from upstream import Upstream
+from upstream_model import LABELS, confidences, outputs_of
+
+ROWS = np.random.default_rng(2).normal(size=(5, 4)).astype(np.float32)
+PATIENCE = 20
+INFER = "/v2/models/animals/infer"
+
+
+class LabelsByDefault(Upstream):
+    """A server that gives labels unless it is asked for something else, as MLServer does."""
+
+    def _respond(self, request):
+        if request.target == INFER:
+            asked = msgspec.json.decode(request.body)
+            asked.setdefault("outputs", [{"name": "label"}])
+            request = request._replace(body=msgspec.json.encode(asked))
+        return super()._respond(request)
+
+
+@pytest.fixture(scope="module")
+def upstream():
+    with Upstream() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("filters")
+
+
+@pytest.fixture(scope="module")
+def filters(folder):
+    return saved_filters(folder)
+
+
+class Running:
+    """A server in a thread of this process."""
+
+    def __init__(self, path, upstream, served=ServedFilter, **options):
+        watched = {"animals": WatchedFilter(path, served)}
+        address = f"http://127.0.0.1:{upstream.port}"
+        self.server = Server(Options(upstream=address, port=0, **options), watched)
+        self._log = io.BytesIO()
+        self.server.service.log = Log(self._log)
+
+    def __enter__(self):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(
+            target=self.loop.run_until_complete, args=[self.server.run()]
+        )
+        self.thread.start()
+        self.port = self.await_event("listening")["port"]
+        return self
+
+    def __exit__(self, *_):
+        self.loop.call_soon_threadsafe(self.server.stop)
+        self.thread.join(PATIENCE)
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+
+    @property
+    def log(self):
+        return [json.loads(line) for line in self._log.getvalue().splitlines()]
+
+    def await_event(self, name):
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            for line in self.log:
+                if line["event"] == name:
+                    return line
+            time.sleep(0.005)
+        raise AssertionError(f"no {name} in {self.log}")
+
+    def metrics(self):
+        text = ask(self.port, "GET", "/metrics").body.decode()
+        return {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+
+@pytest.fixture
+def run(folder, filters, upstream):
+    with contextlib.ExitStack() as stack:
+
+        def start(file="first.safetensors", to=upstream, **options):
+            return stack.enter_context(Running(folder / file, to, **options))
+
+        yield start
+
+
+def test_in_shadow_the_model_answers_and_changes_are_counted(run, filters, upstream):
+    running = run(shadow=True)
+    given = infer(running.port, ROWS)
+    direct = infer(upstream.port, ROWS)
+    assert given.body == direct.body
+    assert given.headers["unlabel-filter"] is None
+    digest = running.server.filters["animals"].loaded.digest
+    assert given.headers["unlabel-shadow"] == f"sha256:{digest}"
+    metadata = ask(running.port, "GET", "/v2/models/animals")
+    assert metadata.body == ask(upstream.port, "GET", "/v2/models/animals").body
+    rows = confidences(ROWS)
+    first, top = filters[0], rows.argmax(axis=1)
+    new = first.apply(rows).argmax(axis=1)
+    changed = sum(LABELS[a] != first.classes[b] for a, b in zip(top, new, strict=True))
+    counts = running.metrics()
+    assert counts["unlabel_changed_answers_total", ("model", "animals")] == changed
+    assert counts["unlabel_rows_total", ("model", "animals")] == len(ROWS)
+
+
+def test_in_shadow_what_cannot_be_filtered_passes_too(run, upstream):
+    running = run(shadow=True)
+    asked = {"outputs": ["label"]}
+    assert infer(running.port, ROWS, **asked).body == infer(upstream.port, ROWS, **asked).body
+    assert running.metrics()["unlabel_shadow_errors_total", ("model", "animals")] == 1
+
+
+def test_answers_name_their_filter(run, folder):
+    running = run()
+    digest = f"sha256:{sha256_of(folder / 'first.safetensors')}"
+    assert infer(running.port, ROWS).headers["unlabel-filter"] == digest
+    metadata = ask(running.port, "GET", "/v2/models/animals")
+    assert metadata.headers["unlabel-filter"] == digest
+
+
+def test_only_filtered_models_are_served_if_so_told(run):
+    running = run(only_filtered=True)
+    refused = infer(running.port, ROWS, model="others")
+    assert refused.status == 404
+    assert "no filter" in refused.json["error"]
+    assert ask(running.port, "GET", "/v2/models/others").status == 404
+    assert infer(running.port, ROWS).status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/v1/models/animals:predict", "/v2/repository/index", "/v2/models", "/v2/"),
+        *("/v2/repository/models/animals/load", "/v2/systemsharedmemory/status", "/v2/models/"),
+        *("/v2/models/animals/generate", "/v2/models/animals/infer/", "/v2/models//infer"),
+    ],
+)
+def test_other_paths_are_not_served(run, upstream, path):
+    upstream.received.clear()
+    running = run()
+    for method in ("GET", "POST"):
+        answer = ask(running.port, method, path)
+        assert answer.status == 404
+        assert "error" in answer.json
+    assert not upstream.received
+
+
+def test_other_methods_are_not_served(run):
+    running = run()
+    answer = ask(running.port, "DELETE", "/v2/models/animals")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
+    assert ask(running.port, "HEAD", "/v2").status == 405
+    assert ask(running.port, "GET", INFER).status == 404
+
+
+def test_the_models_name_may_be_escaped(run, filters):
+    running = run()
+    headers, body = inference(ROWS, outputs=["probabilities"])
+    answer = ask(running.port, "POST", "/v2/models/%61nimal%73/infer", body, headers)
+    expected = filters[0].apply(confidences(ROWS))
+    np.testing.assert_array_equal(answer.tensors["probabilities"], expected)
+
+
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_labels_alone_are_filtered_where_the_confidences_have_a_name(folder, filters, is_asked_for):
+    def served(fitted):
+        return ServedFilter(fitted, output="probabilities")
+
+    outputs = {"outputs": ["label"]} if is_asked_for else {}
+    with (
+        LabelsByDefault() as upstream,
+        Running(folder / "first.safetensors", upstream, served=served) as running,
+    ):
+        tensors = infer(running.port, ROWS, **outputs).tensors
+        received = len(upstream.received)
+    top = filters[0].apply(confidences(ROWS)).argmax(axis=1)
+    assert [*tensors] == ["label"]
+    assert tensors["label"].tolist() == [filters[0].classes[at] for at in top]
+    assert received == (1 if is_asked_for else 2)
+
+
+def test_packed_requests_are_read(run, filters, upstream):
+    running = run()
+    headers, body = inference(ROWS, outputs=["probabilities"])
+    packed = {**headers, "Content-Encoding": "gzip"}
+    answer = ask(running.port, "POST", INFER, gzip.compress(body), packed)
+    assert answer.status == 400  # the test's upstream cannot read it
+    assert upstream.received[-1].headers["content-encoding"] == "gzip"
+    options = [{"name": "probabilities", "parameters": {"classification": 1}}]
+    body = json.dumps({**json.loads(body), "outputs": options}).encode()
+    answer = ask(running.port, "POST", INFER, gzip.compress(body), packed)
+    assert answer.json["outputs"][0]["shape"] == [5, 1]  # changed, it went up unpacked
+    answer = ask(running.port, "POST", INFER, body, {**headers, "Content-Encoding": "br"})
+    assert (answer.status, "br" in answer.json["error"]) == (400, True)
+
+
+def test_large_answers_are_filtered_in_a_thread(run, filters):
+    rows = np.random.default_rng(3).normal(size=(3000, 4)).astype(np.float32)
+    running = run()
+    for binary in (False, True):
+        answer = infer(running.port, rows, outputs=["probabilities"], binary=binary)
+        np.testing.assert_array_equal(
+            answer.tensors["probabilities"], filters[0].apply(confidences(rows))
+        )
+
+
+def test_too_many_requests_are_told_to_come_again(run):
+    running = run(max_requests=2)
+    with ThreadPoolExecutor(8) as pool:
+        answers = [*pool.map(lambda _: infer(running.port, ROWS, fault="slow=0.5"), range(8))]
+    assert {answer.status for answer in answers} == {200, 503}
+    refused = [answer for answer in answers if answer.status == 503]
+    assert all(answer.headers["retry-after"] == "1" for answer in refused)
+    assert "--max-requests" in refused[0].json["error"]
+    assert running.metrics()["unlabel_requests_in_flight",] == 1  # the one that reads them
+    assert infer(running.port, ROWS).status == 200
+
+
+def test_bodies_are_limited_both_ways(run):
+    running = run(max_body=4000)
+    assert infer(running.port, np.zeros((500, 4))).status == 413
+    answer = infer(running.port, ROWS)
+    assert answer.status == 502
+    assert "more than 4000 bytes" in answer.json["error"]
+    few = infer(running.port, ROWS[:1], outputs=["probabilities"])
+    assert few.status == 200
+
+
+def test_the_upstreams_time_is_limited(run):
+    running = run(timeout=0.3)
+    answer = infer(running.port, ROWS, fault="slow=5")
+    assert answer.status == 504
+    assert "0.3 seconds" in answer.json["error"]
+
+
+def talk(port, *parts):
+    """Send parts, each after something came back for the one before; return all that came."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        received = b""
+        for part in parts:
+            connection.sendall(part)
+            received += connection.recv(1 << 16)
+        connection.shutdown(socket.SHUT_WR)
+        while data := connection.recv(1 << 16):
+            received += data
+    return received
+
+
+def head(method=b"POST", target=b"/v2/models/animals/infer", **headers):
+    lines = [b"%s %s HTTP/1.1" % (method, target), b"Host: x"]
+    lines += [f"{name.replace('_', '-')}: {value}".encode() for name, value in headers.items()]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+def test_bodies_that_wait_for_a_word_get_it(run):
+    _, body = inference(ROWS, outputs=["probabilities"])
+    received = talk(run().port, head(expect="100-continue", content_length=len(body)), body)
+    assert received.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+    received = talk(run(max_body=10).port, head(expect="100-continue", content_length=99))
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert talk(run().port, head(expect="miracles", content_length=9)).startswith(b"HTTP/1.1 417")
+
+
+def test_requests_that_do_not_wait_are_answered_in_turn(run):
+    several = b"".join(
+        head(b"GET", b"/v2/models/%s" % name) for name in (b"animals", b"no", b"others")
+    )
+    received = talk(run().port, several + b"nonsense\r\n\r\n")
+    statuses = [part[:3] for part in received.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [b"200", b"404", b"200"]
+    assert b"unlabel-filter" in received.partition(b"404")[0]
+
+
+def test_the_answer_to_head_has_no_body(run):
+    received = talk(run().port, head(b"HEAD", b"/v2") + head(b"GET", b"/v2/health/live"))
+    first, second = received.split(b"HTTP/1.1 ")[1:]
+    assert first.startswith(b"405")
+    assert first.endswith(b"\r\n\r\n")
+    assert second.startswith(b"200")
+
+
+def test_the_log_has_a_line_per_request_and_no_confidences(run):
+    running = run()
+    answer = infer(running.port, ROWS, outputs=["probabilities"])
+    infer(running.port, ROWS, model="none")
+    talk(running.port, b"nonsense\r\n\r\n")
+    good, missing, malformed = (line for line in running.log if line["event"] == "request")
+    assert (good["method"], good["path"], good["status"]) == ("POST", INFER, 200)
+    assert (good["model"], good["rows"]) == ("animals", 5)
+    assert good["filter"] == answer.headers["unlabel-filter"][7:19]
+    assert good["bytes_out"] == len(answer.body)
+    assert 0 < good["upstream_ms"] < good["ms"]
+    assert (missing["status"], "none" in missing["error"]) == (404, True)
+    assert malformed["status"] == 400
+    shown = json.dumps(running.log)
+    assert not any(f"{value:.4f}"[:6] in shown for value in answer.tensors["probabilities"].flat)
+
+
+def test_requests_are_answered_without_a_reader_of_the_log(run):
+    running = run()
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as broken:
+        running.server.service.log = Log(broken)
+        assert infer(running.port, ROWS).status == 200
+        running.server.service.log = Log(io.BytesIO())
+
+
+def test_metrics_count_requests_times_and_masses(run, filters):
+    running = run()
+    for _ in range(3):
+        infer(running.port, ROWS)
+    infer(running.port, ROWS, fault="status=418")
+    counts = running.metrics()
+    model = ("model", "animals")
+    assert counts["unlabel_requests_total", model, ("status", "200")] == 3
+    assert counts["unlabel_requests_total", model, ("status", "418")] == 1
+    assert counts["unlabel_upstream_seconds_count", model] == 4
+    assert counts["unlabel_filter_seconds_count", model] == 3
+    masses = filters[0].removed_mass(confidences(ROWS))
+    assert counts["unlabel_removed_mass_count", model] == 15
+    assert counts["unlabel_removed_mass_sum", model] == pytest.approx(3 * masses.sum())
+    for bound in ("0.01", "0.1", "1.0"):
+        below = counts["unlabel_removed_mass_bucket", ("le", bound), model]
+        assert below == 3 * (masses <= float(bound)).sum()
+
+
+def test_a_filter_is_loaded_again_when_its_file_changes(folder, filters, upstream, tmp_path):
+    first, second = filters
+    path = tmp_path / "f.safetensors"
+    first.save(path)
+    with serving(upstream.port, {"animals": path}) as served:
+
+        def events():
+            lines = [json.loads(line) for line in served.log.read_text().splitlines()]
+            return [line for line in lines if line["event"] == "reload"]
+
+        def await_events(number):
+            until = time.monotonic() + PATIENCE
+            while len(events()) < number and time.monotonic() < until:
+                time.sleep(0.02)
+            return events()[number - 1]
+
+        def shape():
+            return infer(served.port, ROWS, outputs=["probabilities"]).json["outputs"][0]["shape"]
+
+        assert shape() == [5, len(first.classes)]
+        second.save(path, overwrite=True)
+        assert "error" not in await_events(1)
+        assert shape() == [5, len(second.classes)]
+        path.write_bytes(b"nonsense")
+        assert "stays as it was" in await_events(2)["error"]
+        assert shape() == [5, len(second.classes)]
+        first.save(path, overwrite=True)
+        await_events(3)
+        served.process.send_signal(signal.SIGHUP)  # the file is the same
+        assert "error" not in await_events(4)
+        assert shape() == [5, len(first.classes)]
+        assert served.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8080", "ftp://x", "http://", "http://x:99999", "http://x/v2", "http://u@x"]
+)
+def test_the_upstream_is_an_address(folder, filters, url):
+    with pytest.raises(UnlabelError, match="address"):
+        Server(Options(upstream=url), {})
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(b"http://evil/v2", b"//evil/v2", b"v2", b"*", b"evil:80", b"/v2 x", b"/v2\xff"),
+        *(b"/v2/models/%ff", b"/v2?a b"),
+    ],
+)
+def test_a_target_that_is_no_path_is_malformed(target):
+    with pytest.raises(UnlabelError) as caught:
+        read_path(target)
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(b"/v2/../etc", b"/v2/%2e%2e/etc", b"/v2/.", b"/v2//models", b"/v2/models/a%2Finfer"),
+        *(b"/v2/models/a%5cb", b"/v2/models/a%00", b"/v2/models/a%0d%0aX", b"/v2/models/%7f"),
+    ],
+)
+def test_a_path_that_may_be_read_in_two_ways_is_not_served(target):
+    with pytest.raises(UnlabelError) as caught:
+        read_path(target)
+    assert caught.value.status == 404
+
+
+def test_the_command_refuses_models_without_a_file_each(folder, filters):
+    def error(*options):
+        command = ["serve", "--upstream", "http://127.0.0.1:9", *options]
+        return str(CliRunner().invoke(app, command).exception)
+
+    file = folder / "first.safetensors"
+    assert "write it as NAME=FILE" in error("--model", str(file))
+    assert "two filters" in error("--model", f"a={file}", "--model", f"a={file}")
+    assert "none.safetensors" in error("--model", f"a={folder / 'none.safetensors'}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "cannot be listened on" in error("--model", f"a={file}", "--port", port)
+
+
+def test_embeddings_pass(run):
+    given = infer(run().port, ROWS).tensors["embedding"]
+    np.testing.assert_array_equal(given, outputs_of("animals", ROWS)["embedding"][1])
