@@ -21,7 +21,16 @@ napoleon_google_docstring = False
 nitpicky = False
 
 # Document integrations without installing their libraries.
-autodoc_mock_imports = ["google", "onnx", "pyspark", "torch", "transformers", "triton"]
+autodoc_mock_imports = [
+    "google",
+    "httptools",
+    "prometheus_client",
+    "onnx",
+    "pyspark",
+    "torch",
+    "transformers",
+    "triton",
+]
 # PyTorch reads the types of an operator at once, so `Tensor | None` must work for a mocked class.
 import_module("sphinx.ext.autodoc.mock")._MockObject.__or__ = lambda self, other: self
 
