@@ -17,9 +17,12 @@ function fill(id, ...children) {
 
 const LONGEST = 80;
 
-/** Write a name: short enough, without control characters, and whatever its direction is, on its own. */
+// Control characters, and those that would turn the text around them.
+const UNPRINTABLE = /[\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]/gu;
+
+/** Write a name so that it is short enough and leaves the text around it as it is. */
 function nameOf(label) {
-  const clean = label.replace(/[\p{Cc}\p{Cs}]/gu, "\ufffd");
+  const clean = label.replace(UNPRINTABLE, "\ufffd");
   const letters = [...clean];
   const half = LONGEST / 2;
   const short =
