@@ -73,6 +73,7 @@ function drawDestinations(sample, judged, showAll) {
 function drawMatrix(sample, judged) {
   const moves = movesOf(sample, judged);
   document.getElementById("no-moves").hidden = moves.length > 0;
+  document.getElementById("matrix-box").hidden = !moves.length;
   const from = totals(moves, "from");
   const to = totals(moves, "to");
   const rows = grouped(from);
