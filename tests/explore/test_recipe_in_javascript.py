@@ -238,3 +238,34 @@ def test_real_outputs_stay_within_the_stated_rounding(browser, cifar100, tmp_pat
         exact = fitted.apply(logits)
         assert np.abs(result - exact).max() <= largest_move(data_of(html))
         assert (result.argmax(axis=1) == exact.argmax(axis=1)).all()
+
+
+@pytest.mark.parametrize("method", ["osr", "mask"])
+def test_rows_at_the_edges_of_the_method(browser, tmp_path, method):
+    names = ["sure", "alone", "twins", "tied", "rest", "last"]
+    rows = np.array(
+        [
+            *([1, 0, 0, 0, 0, 0],) * 3,  # nothing is left without the label
+            [0.2, 0.5, 0.1, 0.1, 0.05, 0.05],  # the only row of its label
+            *([0.3, 0.1, 0.4, 0.1, 0.05, 0.05],) * 2,
+            *([1 / 6] * 6, [0, 0, 0, 0.5, 0.5, 0]),
+            [0.5, 0.5, 0, 0, 0, 0],
+            [0, 0, 1e-8, 0, 0, 1 - 1e-8],
+        ]
+    )
+    labels = ["sure"] * 3 + ["alone"] + ["twins"] * 2 + ["tied"] * 2 + ["rest", "last"]
+    html = render(rows, names, labels)
+    (tmp_path / "explore.html").write_text(html, encoding="utf-8")
+    assert browser.open(tmp_path / "explore.html", 1280, "light")[1] == []
+    held = np.array(decoded(data_of(html)))
+    for removed in (["sure"], ["alone"], ["twins"], ["tied"], ["sure", "alone"], names[:5]):
+        found = computed(browser, dict.fromkeys(removed), method, 0.0)
+        fitted = fit_filter(held, labels, classes=names, remove=removed, method=method)
+        result = np.reshape(found["confidences"], (len(rows), -1))
+        np.testing.assert_allclose(result, fitted.apply(held), atol=1e-12)
+        mass = fitted.removed_mass(held)
+        np.testing.assert_allclose(found["removedMass"], mass, atol=1e-14)
+        assert found["counts"]["unknown"] == sum(mass > 0)
+        is_retired = np.isin(labels, removed)
+        assert found["counts"]["caught"] == sum(mass[is_retired] > 0)
+        assert found["counts"]["lost"] == sum(mass[~is_retired] > 0)

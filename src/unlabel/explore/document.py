@@ -29,8 +29,8 @@ with needs_extra("cli"):
 SIZE_LIMIT = 3_000_000  # bytes of a page, never reached
 # The JavaScript in page/, in this order; a vendor's module becomes the constant of its name.
 SCRIPTS = (
-    *("sample.js", "recipe.js", "plan.js", "judge.js"),
-    *("elements.js", "panels.js", "drag.js", "labels.js", "app.js"),
+    *("sample.js", "recipe.js", "plan.js", "judge.js", "state.js"),
+    *("elements.js", "sentences.js", "panels.js", "drag.js", "labels.js", "app.js"),
 )
 VENDORED = {"TOML": "smol-toml-1.9.1.cjs"}
 LONGEST_ID = 1000  # characters

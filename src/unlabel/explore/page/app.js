@@ -61,7 +61,7 @@ class Page {
     this.drawRows();
     this.labels.update(now.plan);
     this.drawControls();
-    document.getElementById("sentence").replaceChildren(...this.sentence());
+    byId("sentence").replaceChildren(...sentenceOf(judged, now.plan.changes));
     const advice = this.without.length
       ? `The sample has no rows of ${quoted(sample.classes[this.without[0]])}, which OSR needs: this is mask.`
       : "";
@@ -89,30 +89,23 @@ class Page {
     byId("above").textContent = threshold === null ? "off" : `above ${Number(byId("threshold").value).toFixed(2)}`;
     byId("toml").textContent = asToml(plan);
     byId("time").textContent = `${this.milliseconds.toFixed(1)} ms`;
-    fill("destinations", [...new Set([...this.judged.outcome.classes, OTHER])].map((label) => element("option", { value: label })));
+    fill(
+      "destinations",
+      [...new Set([...this.judged.outcome.classes, OTHER])].map((label) => element("option", { value: label })),
+    );
   }
 
   drawSelection() {
     const names = this.labels.names();
     byId("actions").disabled = !names.length;
     byId("selected").replaceChildren(
-      ...(names.length === 0 ? ["Select labels, or drag one onto another."] : names.length === 1 ? [nameElement(names[0])] : [`${countOf(names.length, "label")} selected`]),
+      ...(names.length === 0
+        ? ["Select labels, or drag one onto another."]
+        : names.length === 1
+          ? [nameElement(names[0])]
+          : [`${countOf(names.length, "label")} selected`]),
     );
     byId("clear").hidden = !names.length;
-  }
-
-  /** Say in a sentence what the change does, for those who listen to the page, too. */
-  sentence() {
-    const { counts, outcome } = this.judged;
-    const { changes } = this.now.plan;
-    if (!changes.size) return ["Nothing has changed yet: retire, merge or rename labels."];
-    const retired = outcome.removed.length;
-    const others = changes.size - retired;
-    const what = [retired ? `${countOf(retired, "label")} retired` : "", others ? `${retired ? count(others) : countOf(others, "label")} merged, renamed or split` : ""];
-    const right = counts.judged
-      ? ` ${percent(counts.rightAfter, counts.judged)} of the answers are right where the new label is known, before ${percent(counts.rightBefore, counts.judged)}.`
-      : "";
-    return [`With ${what.filter(Boolean).join(" and ")}, `, element("b", {}, percent(counts.changed, counts.rows)), ` of the answers change.${right}`];
   }
 
   say(text, kind = "") {
@@ -182,17 +175,16 @@ class Page {
 
   /** Enter the state that the address holds, if it holds one. */
   openLink(options) {
-    const fields = new URLSearchParams(location.hash.slice(1));
-    if (!fields.has("plan")) return this.enter(this.now, { remember: false });
+    let state = null;
+    let problem = "";
     try {
-      const plan = readPlan(fields.get("plan"), this.sample.classes);
-      const method = this.sample.truth && fields.get("method") !== "mask" ? "osr" : "mask";
-      const threshold = Number.parseFloat(fields.get("unknown"));
-      return this.enter({ plan, method, threshold: threshold >= 0 && threshold <= 1 ? threshold : null }, options);
+      state = stateOf(location.hash.slice(1), this.sample);
     } catch (error) {
-      this.enter(this.now, { remember: false });
-      return this.say(`The link's plan cannot be used. ${error.message}`, "problem");
+      problem = `The link's plan cannot be used. ${error.message}`;
     }
+    if (state) this.enter(state, options);
+    else this.enter(this.now, { remember: false });
+    if (problem) this.say(problem, "problem");
   }
 
   async import(file) {
@@ -223,15 +215,14 @@ class Page {
     }
   }
 
-  /** State what the page holds, and how exact it is. */
   describe() {
     const { sample } = this;
-    const rows = sample.rows === sample.of ? `all ${countOf(sample.rows, "row")}` : `${count(sample.rows)} of ${count(sample.of)} rows, drawn at random from each label in proportion to its size`;
-    byId("holds").textContent = `This page holds ${rows}. Their log-probabilities are rounded to ${sample.bits} bits: the confidences are off by up to ${Number(sample.rounding.toPrecision(2))}, those of a result by up to about ${Number(Math.tanh(sample.step / 2).toPrecision(2))}.`;
-    byId("aside").textContent = sample.aside ? `${countOf(sample.aside, "row")} had true labels that the model does not have: they count as rows without one.` : "";
+    byId("holds").textContent = contentOf(sample);
+    byId("aside").textContent = asideOf(sample);
     byId("no-osr").hidden = Boolean(sample.truth);
     for (const part of document.querySelectorAll("[data-needs-truth]")) part.hidden = !sample.truth;
-    for (const part of document.querySelectorAll("option[data-needs-truth], [name=method][value=osr]")) part.disabled = !sample.truth;
+    const controls = document.querySelectorAll("option[data-needs-truth], [name=method][value=osr]");
+    for (const control of controls) control.disabled = !sample.truth;
   }
 
   listen() {
@@ -254,7 +245,9 @@ class Page {
     on("search", "input", () => this.labels.arrange(byId("search").value, byId("order").value));
     on("order", "change", () => this.labels.arrange(byId("search").value, byId("order").value));
     on("methods", "change", (event) => this.enter({ ...this.now, method: event.target.value }));
-    on("is-unknown", "change", (event) => this.enter({ ...this.now, threshold: event.target.checked ? Number(byId("threshold").value) : null }));
+    on("is-unknown", "change", (event) =>
+      this.enter({ ...this.now, threshold: event.target.checked ? Number(byId("threshold").value) : null }),
+    );
     // While the slider moves, the page follows; only where it started is remembered.
     on("threshold", "input", () => {
       this.enter({ ...this.now, threshold: Number(byId("threshold").value) }, { remember: !this.isSliding });
@@ -295,13 +288,6 @@ class Page {
       }
     });
   }
-}
-
-/** Write a state as a link's fragment: the text of the plan and the two settings. */
-function fragmentOf({ plan, method, threshold }) {
-  const fields = new URLSearchParams({ plan: asToml(plan), method });
-  if (threshold !== null) fields.set("unknown", threshold);
-  return String(fields);
 }
 
 function byId(id) {

@@ -5,7 +5,8 @@ function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (name === "style") Object.entries(value).forEach(([key, text]) => made.style.setProperty(key, text));
-    else if (value !== undefined && value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+    else if (value !== undefined && value !== null && value !== false)
+      made.setAttribute(name, value === true ? "" : value);
   }
   made.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return made;
@@ -26,9 +27,7 @@ function nameOf(label) {
   const letters = [...clean];
   const half = LONGEST / 2;
   const short =
-    letters.length > LONGEST
-      ? [...letters.slice(0, half), "…", ...letters.slice(1 - half)].join("")
-      : clean;
+    letters.length > LONGEST ? [...letters.slice(0, half), "…", ...letters.slice(1 - half)].join("") : clean;
   return short.trim() ? short : "(empty)";
 }
 

@@ -5,7 +5,8 @@ const ORDERS = {
   rows: (a, b) => b.rows - a.rows || a.column - b.column,
   accuracy: (a, b) => a.right / a.rows - b.right / b.rows || b.rows - a.rows,
   // Labels that are confused with each other stand side by side.
-  confusion: (a, b) => b.confused - a.confused || Math.min(a.column, a.most) - Math.min(b.column, b.most) || a.column - b.column,
+  confusion: (a, b) =>
+    b.confused - a.confused || Math.min(a.column, a.most) - Math.min(b.column, b.most) || a.column - b.column,
   changed: (a, b) => Number(b.isChanged) - Number(a.isChanged) || a.column - b.column,
 };
 
@@ -32,7 +33,11 @@ class LabelList {
   entryOf({ rows, right, most }, column) {
     const { classes, truth } = this.sample;
     const facts = truth
-      ? [countOf(rows, "row"), rows ? `${percent(right, rows)} right` : null, most.rows ? [`${count(most.rows)} taken for `, nameElement(classes[most.column])] : null]
+      ? [
+          countOf(rows, "row"),
+          rows ? `${percent(right, rows)} right` : null,
+          most.rows ? [`${count(most.rows)} taken for `, nameElement(classes[most.column])] : null,
+        ]
       : [countOf(rows, "answer")];
     const box = element("input", { type: "checkbox", tabindex: -1, value: column });
     const to = element("span", { class: "to" });
@@ -43,10 +48,30 @@ class LabelList {
       box,
       element("span", { class: "who" }, nameElement(classes[column]), to),
       element("span", { class: "facts" }, separated.flat()),
-      truth && element("span", { class: "meter", "aria-hidden": "true" }, element("span", { style: { width: rows ? `${(100 * right) / rows}%` : "0" } })),
+      truth &&
+        element(
+          "span",
+          { class: "meter", "aria-hidden": "true" },
+          element("span", { style: { width: rows ? `${(100 * right) / rows}%` : "0" } }),
+        ),
     );
-    const item = element("li", { "data-column": column }, label, element("span", { class: "grip", "aria-hidden": "true" }, "⠿"));
-    return { column, rows, right: rows ? right : Infinity, most: most.column, taken: most.rows, box, to, item, isChanged: false };
+    const item = element(
+      "li",
+      { "data-column": column },
+      label,
+      element("span", { class: "grip", "aria-hidden": "true" }, "⠿"),
+    );
+    return {
+      column,
+      rows,
+      right: rows ? right : Infinity,
+      most: most.column,
+      taken: most.rows,
+      box,
+      to,
+      item,
+      isChanged: false,
+    };
   }
 
   /** Show the labels that contain a text, in an order. */
@@ -59,7 +84,9 @@ class LabelList {
     this.list.replaceChildren(...this.shown.map(({ item }) => item));
     if (!this.shown.some(({ box }) => box === this.stop)) this.stopAt(this.shown[0]?.box);
     document.getElementById("found").textContent =
-      this.shown.length === this.entries.length ? countOf(this.entries.length, "label") : `${count(this.shown.length)} of ${countOf(this.entries.length, "label")}`;
+      this.shown.length === this.entries.length
+        ? countOf(this.entries.length, "label")
+        : `${count(this.shown.length)} of ${countOf(this.entries.length, "label")}`;
   }
 
   /** Show each label's destination. */
@@ -70,7 +97,11 @@ class LabelList {
       entry.item.classList.toggle("retired", parts?.length === 0);
       if (!parts) entry.to.replaceChildren();
       else if (!parts.length) entry.to.replaceChildren("retired");
-      else entry.to.replaceChildren("→ ", ...parts.flatMap(([label], i) => (i ? [", ", nameElement(label)] : [nameElement(label)])));
+      else
+        entry.to.replaceChildren(
+          "→ ",
+          ...parts.flatMap(([label], i) => (i ? [", ", nameElement(label)] : [nameElement(label)])),
+        );
     }
     if (this.order === "changed") {
       const focused = document.activeElement;

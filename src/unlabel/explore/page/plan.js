@@ -139,7 +139,8 @@ function readPlan(text, classes) {
   }
   const { title = "", note = "", unlisted = "keep", changes, ...others } = content;
   const [other] = Object.keys(others);
-  if (other !== undefined) throw new Error(`It has the key ${quoted(labelOf(other))}: labels are listed under [changes].`);
+  if (other !== undefined)
+    throw new Error(`It has the key ${quoted(labelOf(other))}: labels are listed under [changes].`);
   if (typeof title !== "string" || typeof note !== "string") throw new Error("Its title or note is not a text.");
   if (!["keep", "retire", "error"].includes(unlisted)) {
     throw new Error('Its key "unlisted" is not "keep", "retire" or "error".');
@@ -162,14 +163,17 @@ function readPlan(text, classes) {
 }
 
 // Comments, texts in quotes, and keys without quotes that are whole numbers.
-const TOKENS = /#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?<=(?:^|[\n{,.])[ \t]*)\d+(?=[ \t]*[=.\]])/g;
+const TOKENS =
+  /#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?<=(?:^|[\n{,.])[ \t]*)\d+(?=[ \t]*[=.\]])/g;
 
 /**
  * Mark texts that are whole numbers: objects would move such keys to the front, and labels are retired in the order
  * given. `labelOf` takes the mark away.
  */
 function inOrder(text) {
-  return text.replace(TOKENS, (token) => (/^(["']?)\d+\1$/.test(token) ? token.replace(/^["']?(\d+)["']?$/, '"\\u0000$1"') : token));
+  return text.replace(TOKENS, (token) =>
+    /^(["']?)\d+\1$/.test(token) ? token.replace(/^["']?(\d+)["']?$/, '"\\u0000$1"') : token,
+  );
 }
 
 function labelOf(text) {
@@ -192,7 +196,8 @@ function partsOf(label, to) {
   if (!isTable(to)) throw new Error(`${name} goes to something that is not a label: write false to retire it.`);
   const parts = Object.entries(to).map(([label, weight]) => [labelOf(label), weight]);
   const isNumber = ([, weight]) => typeof weight === "number" || typeof weight === "bigint";
-  if (parts.length === 1 || !parts.every(isNumber)) { // of a label with dots that is written without quotes
+  if (parts.length === 1 || !parts.every(isNumber)) {
+    // of a label with dots that is written without quotes
     throw new Error(`${name} goes to a table that is not weights: write labels with dots in quotes.`);
   }
   const weights = parts.map(([label, weight]) => [label, Number(weight)]);
