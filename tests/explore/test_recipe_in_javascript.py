@@ -247,13 +247,13 @@ def test_rows_at_the_edges_of_the_method(browser, tmp_path, method):
         [
             *([1, 0, 0, 0, 0, 0],) * 3,  # nothing is left without the label
             [0.2, 0.5, 0.1, 0.1, 0.05, 0.05],  # the only row of its label
-            *([0.3, 0.1, 0.4, 0.1, 0.05, 0.05],) * 2,
+            *([0.3, 0.1, 0.4, 0.1, 0.07, 0.03],) * 7,  # whose distance from their mean is rounding
             *([1 / 6] * 6, [0, 0, 0, 0.5, 0.5, 0]),
             [0.5, 0.5, 0, 0, 0, 0],
             [0, 0, 1e-8, 0, 0, 1 - 1e-8],
         ]
     )
-    labels = ["sure"] * 3 + ["alone"] + ["twins"] * 2 + ["tied"] * 2 + ["rest", "last"]
+    labels = ["sure"] * 3 + ["alone"] + ["twins"] * 7 + ["tied"] * 2 + ["rest", "last"]
     html = render(rows, names, labels)
     (tmp_path / "explore.html").write_text(html, encoding="utf-8")
     assert browser.open(tmp_path / "explore.html", 1280, "light")[1] == []
