@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ COMPUTE = """((pairs, method, threshold) => {
       [page.sample.classes[column], to.map(({ answer, rows }) => [name(answer), rows])]),
     accuracy: accuracyByLabel(judged).map(({ label, rows, before, after }) =>
       [label, rows, before, after]),
-    suggestions: suggestMerges(judged, 5).map(({ pair, gain }) => [...pair.map(name), gain]),
+    suggestions: suggestMerges(judged, 5).map(({ pair, confused, gain }) =>
+      [...pair.map(name), confused, gain]),
     again: [...readPlan(asToml(plan), page.sample.classes).changes],
   };
 })(%s)"""
@@ -80,6 +82,19 @@ def opened(browser, tmp_path_factory):
     data = data_of(html)
     assert data["numbers"] == [*range(len(truth))]
     return Opened(np.array(decoded(data)), logits, labels, largest_move(data))
+
+
+def most_confused(changes, classes, truth, result, is_known):
+    """Count the rows of pairs that are taken for each other, of the five pairs with most rows."""
+    pairs = Counter()
+    for true, row, known in zip(truth, result.tolist(), is_known, strict=True):
+        goal, answer = plain_impact.new_label(changes, true), classes[row.index(max(row))]
+        if known and goal is not None and answer != goal:
+            pairs[tuple(sorted((classes.index(goal), classes.index(answer))))] += 1
+    most = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:5]
+    # Two labels that are merged leave one, which is always right.
+    found = most if len(classes) > 2 else []
+    return {(classes[first], classes[second]): pairs[first, second] for first, second in found}
 
 
 @settings(max_examples=50)
@@ -133,6 +148,11 @@ def test_random_plans(browser, opened, changes, method, threshold):
     }
     assert sum(after for *_, after in found["accuracy"]) == counts["right_after"]
     assert sum(before for *_, before, _ in found["accuracy"]) == counts["right_before"]
+    is_known = [threshold is None or mass <= threshold for mass in found["removedMass"]]
+    expected = most_confused(changes, found["classes"], truth, result, is_known)
+    assert {(*pair,): confused for *pair, confused, _ in found["suggestions"]} == expected
+    order = [(-gain, -confused) for *_, confused, gain in found["suggestions"]]
+    assert order == sorted(order)
     if losses:
         assert found["counts"]["logLoss"] == pytest.approx(np.mean(losses), rel=1e-12)
 
@@ -159,7 +179,7 @@ def test_a_suggestion_gains_what_the_merge_brings(browser, opened, changes):
     changes = {label: to for label, to in changes.items() if to != label}
     suggested = computed(browser, changes)
     before = suggested["counts"]
-    for first, second, gain in suggested["suggestions"]:
+    for first, second, _, gain in suggested["suggestions"]:
         arguments = ", ".join(map(json.dumps, (first, second)))
         pairs = browser.value(
             f"[...withMerged({{ changes: new Map({json.dumps(pairs_of(changes))}) }}, "
@@ -247,13 +267,13 @@ def test_rows_at_the_edges_of_the_method(browser, tmp_path, method):
         [
             *([1, 0, 0, 0, 0, 0],) * 3,  # nothing is left without the label
             [0.2, 0.5, 0.1, 0.1, 0.05, 0.05],  # the only row of its label
-            *([0.3, 0.1, 0.4, 0.1, 0.07, 0.03],) * 7,  # whose distance from their mean is rounding
-            *([1 / 6] * 6, [0, 0, 0, 0.5, 0.5, 0]),
-            [0.5, 0.5, 0, 0, 0, 0],
+            *([0.3, 0.1, 0.4, 0.1, 0.07, 0.03],) * 11,  # whose distance from their mean is rounding
+            *([1 / 6] * 6, [0, 0, 0, 0.5, 0.5, 0], [0, 0, 0, 0, 0, 1]),
+            *([0.5, 0.5, 0, 0, 0, 0], [0, 0, 0.9, 0, 0.1, 0]),
             [0, 0, 1e-8, 0, 0, 1 - 1e-8],
         ]
     )
-    labels = ["sure"] * 3 + ["alone"] + ["twins"] * 7 + ["tied"] * 2 + ["rest", "last"]
+    labels = ["sure"] * 3 + ["alone"] + ["twins"] * 11 + ["tied"] * 3 + ["rest"] * 2 + ["last"]
     html = render(rows, names, labels)
     (tmp_path / "explore.html").write_text(html, encoding="utf-8")
     assert browser.open(tmp_path / "explore.html", 1280, "light")[1] == []
