@@ -139,6 +139,14 @@ def test_what_changes_nothing_need_not_be_undone(opened):
     assert opened.value("document.getElementById('undo').disabled")
 
 
+def test_labels_are_retired_in_the_order_of_their_retirement(opened):
+    type_destination(opened, 1, "feline")
+    for column in (2, 1):
+        opened.click(BOX.format(column))
+        opened.click("#retire")
+    assert opened.value("[...page.now.plan.changes.keys()]") == ["dog", "cat"]
+
+
 def test_blanks_around_a_typed_name_are_no_part_of_it(opened):
     type_destination(opened, 1, " dog ")
     assert changes(opened) == {"cat": [["dog", 1]]}

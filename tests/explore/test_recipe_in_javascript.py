@@ -46,7 +46,10 @@ COMPUTE = """((pairs, method, threshold) => {
 def pairs_of(changes):
     """Lay changes out as the page does."""
     return [
-        [label, [*map(list, to.items())] if isinstance(to, dict) else [[to, 1]] if to else []]
+        [
+            label,
+            [] if to is None else [*map(list, (to if isinstance(to, dict) else {to: 1}).items())],
+        ]
         for label, to in changes.items()
     ]
 
@@ -231,6 +234,27 @@ def test_whole_numbers_are_labels(browser, opened, tmp_path, to, label):
     assert read == [["cat", [[label, 1]]]]
     (tmp_path / "plan.toml").write_text(text)
     assert LabelPlan.read(tmp_path / "plan.toml")["cat"] == label
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cat": {"dog": 0.500004, "fox": 0.5}},  # weights are divided by their sum
+        {"cat": {"dog": 1, "fox": 1e-6}},
+        {"cat": {"": 0.25, "7": 0.75}, "dog": ""},
+    ],
+)
+def test_plans_that_are_written_are_read_again(browser, opened, tmp_path, changes):
+    found = computed(browser, changes)
+    pairs = pairs_of(changes)
+    text = browser.value(f"asToml({{ changes: new Map({json.dumps(pairs)}) }})")
+    assert browser.value(f"[...readPlan({json.dumps(text)}, page.sample.classes).changes]") == pairs
+    (tmp_path / "plan.toml").write_text(text)
+    fitted = fit_filter(
+        opened.rows, opened.labels, classes=NAMES, remove=LabelPlan.read(tmp_path / "plan.toml")
+    )
+    result = np.reshape(found["confidences"], (len(opened.rows), -1))
+    np.testing.assert_allclose(result, fitted.apply(opened.rows), atol=1e-13, rtol=1e-11)
 
 
 def test_names_cannot_turn_the_text_around_them(browser, opened):

@@ -111,12 +111,7 @@ function asToml(plan) {
 function tomlOf(parts) {
   if (parts.length === 0) return "false";
   if (parts.length === 1) return parts[0][0] === "" ? '[""]' : quoted(parts[0][0]);
-  return `{ ${parts.map(([label, weight]) => `${quoted(label)} = ${floatOf(weight)}`).join(", ")} }`;
-}
-
-function floatOf(weight) {
-  const text = String(weight);
-  return /[.e]/.test(text) ? text : `${text}.0`;
+  return `{ ${parts.map(([label, weight]) => `${quoted(label)} = ${weight}`).join(", ")} }`;
 }
 
 // Valid in JSON but not in TOML, or a change of direction that could disguise what follows.
