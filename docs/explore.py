@@ -83,7 +83,7 @@ def draw(folder: Path) -> None:
                 picture = folder / f"explore-{name}.png"
                 browser.screenshot(picture, whole=False)
                 with Image.open(picture) as whole:
-                    fewer_colours = whole.quantize(64)
+                    fewer_colours = whole.quantize(256)
                 fewer_colours.save(picture, optimize=True)
                 requests, trouble = browser.heard()
                 assert requests == [page.as_uri()], requests

@@ -18,7 +18,7 @@ NAMES = [
     *("airplane", "automobile", "bird", "cat", "deer"),
     *("dog", "frog", "horse", "ship", "truck"),
 ]
-WIDER = "document.documentElement.scrollWidth - innerWidth"
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 TOO_WIDE = """[...document.querySelectorAll('body *')].filter(each =>
   each.getBoundingClientRect().right > innerWidth + 1 && !each.closest('.scroll')
 ).map(each => each.className + ' ' + each.textContent.slice(0, 40))"""
@@ -26,6 +26,14 @@ VALUES = """Object.fromEntries([...document.querySelectorAll('#cards .card')].ma
   [card.querySelector('dt').textContent, card.querySelector('.value').textContent]))"""
 COUNTS = """[...document.querySelectorAll('#cards .hint')].flatMap(hint =>
   hint.textContent.match(/^[\\d, and]+ of [\\d,]+/)?.[0] ?? [])"""
+# Cards that are wider than their place, and kinds of rows that take several lines.
+CUT = """[...document.querySelectorAll('.card')].filter(
+  card => card.scrollWidth > card.clientWidth).concat(
+  [...document.querySelectorAll('.changed-rows td:last-child')].filter(cell => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return range.getClientRects().length > 1;
+  })).map(each => each.textContent)"""
 LABEL = '#labels li[data-column="{}"]'
 BOX = LABEL + " input"
 # Controls that a screen reader would announce without a name.
@@ -227,7 +235,7 @@ def test_a_link_opens_the_plan(browser, opened):
 @pytest.mark.parametrize(
     ("plan", "sentence"),
     [
-        ("[changes", "It is not TOML: "),
+        ("[changes]\n\ncat = =", "It is not TOML: invalid value in line 3."),
         ("cat = false", 'It has the key "cat": labels are listed under [changes].'),
         ("title = 'x'", "It has no table [changes]"),
         ("[changes]\nwolf = false", 'The model has no label "wolf".'),
@@ -236,6 +244,9 @@ def test_a_link_opens_the_plan(browser, opened):
         ("[changes]\ncat = ['dog', 'frog']", 'It splits "cat" without weights'),
         ("[changes]\ncat = {dog = 0.5, frog = 0.6}", 'The weights of "cat" do not sum to 1.'),
         ("[changes]\ncat = {dog = -1, frog = 2}", 'The weights of "cat" are not numbers'),
+        ("[changes]\ncat = {dog = 1.0}", '"cat" goes to a table that is not weights: write labels'),
+        ("[changes]\ncat.dog = false", '"cat" goes to a table that is not weights: write labels'),
+        ("[changes]\ncat = 7.0", '"cat" goes to something that is not a label'),
         ("unlisted = 'retire'\n[changes]\n", "All 10 labels would be retired"),
         ("unlisted = 'error'\n[changes]\ncat = false", 'The plan does not list "airplane"'),
         ("unlisted = 'never'\n[changes]\ncat = false", 'Its key "unlisted" is not'),
@@ -390,6 +401,9 @@ def test_a_label_without_rows_in_the_sample_is_masked(browser, opened, cifar10):
 def test_printed_pages_have_everything_but_controls(browser, opened):
     opened()
     retire_two_and_merge_two(browser)
+    browser.click("#is-unknown")
+    paper = {"width": 700, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    browser.ask("Emulation.setDeviceMetricsOverride", **paper)
     browser.ask("Emulation.setEmulatedMedia", media="print")
     kinds = browser.value(
         "[...document.querySelectorAll('button, input')]"
@@ -398,4 +412,19 @@ def test_printed_pages_have_everything_but_controls(browser, opened):
     assert {*kinds} <= {"radio", "checkbox"}  # the settings
     hidden = "page.labels.list.scrollHeight - page.labels.list.clientHeight"
     assert browser.value(hidden) <= 1
+    assert browser.value(CUT) == []
+    is_below = """(({ top }, { bottom }) => top >= bottom)(...['.facts', '.who'].map(part =>
+      document.querySelector(`#labels ${part}`).getBoundingClientRect()))"""
+    assert browser.value(is_below)
     browser.ask("Emulation.setEmulatedMedia", media="")
+
+
+def test_on_a_phone_values_are_whole_and_words_unbroken(browser, opened):
+    opened(390)
+    retire_two_and_merge_two(browser)
+    browser.click("#is-unknown")
+    browser.value(
+        "document.querySelector('.card:last-child .value').textContent = '92.5% and 12.5%';"
+        "document.querySelector('.changed-rows td:last-child').textContent = 'regressed'"
+    )
+    assert browser.value(CUT) == []

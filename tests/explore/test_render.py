@@ -138,3 +138,8 @@ def test_the_same_rows_give_the_same_page():
     table, names = logits(300, 4), list("abcd")
     pages = {render(table, names, input="logits", rows=50) for _ in range(2)}
     assert len(pages) == 1
+
+
+def test_without_javascript_the_page_says_what_it_needs():
+    [sentence] = re.findall(r'<p[^>]*id="sentence"[^>]*>(.*?)</p>', PLAIN)
+    assert sentence == "This page needs JavaScript, in a browser from 2023 or later."

@@ -87,5 +87,5 @@ def render(
     _, places = blank.draw(np.bincount(strata), rows).add(strata)
     texts = None if given is None else [as_text(given[place]) for place in places.tolist()]
     sample = Sample(outputs[places], None if truth is None else truth[places], places, texts)
-    page = blank.filled(sample, input, rows=rows, of=len(outputs), aside=aside.of_other_labels)
+    page = blank.filled(sample, input, of=len(outputs), aside=aside.of_other_labels)
     return page.html

@@ -29,8 +29,8 @@ with needs_extra("cli"):
 SIZE_LIMIT = 3_000_000  # bytes of a page, never reached
 # The JavaScript in page/, in this order; a vendor's module becomes the constant of its name.
 SCRIPTS = (
-    *("sample.js", "recipe.js", "plan.js", "judge.js"),
-    *("elements.js", "panels.js", "labels.js", "app.js"),
+    *("sample.js", "recipe.js", "plan.js", "judge.js", "state.js"),
+    *("elements.js", "sentences.js", "panels.js", "drag.js", "labels.js", "app.js"),
 )
 VENDORED = {"TOML": "smol-toml-1.9.1.cjs"}
 LONGEST_ID = 1000  # characters
@@ -98,11 +98,9 @@ class BlankPage:
             raise UnlabelError("There are no rows: give at least one.")
         return Draw(allocate(sizes, min(rows, self.most_rows)))
 
-    def filled(self, sample: Sample, input: InputKind, *, rows: int, of: int, aside: int) -> Page:
-        """Fill in a sample: with 16 bits if all wanted rows fit, else with 8 and what fits."""
-        bits: Bits = 16
-        if len(sample) < min(rows, of) or _bytes(sample, bits) > self.room:
-            bits = 8
+    def filled(self, sample: Sample, input: InputKind, *, of: int, aside: int) -> Page:
+        """Fill in a sample: with 16 bits if all of its rows fit, else with 8 and what fits."""
+        bits: Bits = 16 if _bytes(sample, 16) <= self.room else 8
         while (size := _bytes(sample, bits)) > self.room:
             fewer = min(len(sample) - 1, len(sample) * self.room // size)
             sample = sample.thinned(max(1, fewer))

@@ -48,7 +48,7 @@ def pack(rows: Floats, input: InputKind, bits: Bits) -> Packed:
     within = np.minimum(below, RANGE[bits])
     largest = float(within.max(initial=FLAT, where=~is_none))
     step = largest / last
-    codes = np.where(is_none, last + 1, np.minimum(np.rint(within / step), last))
+    codes = np.where(is_none, last + 1, np.rint(within / step))
     codes[(codes == 0) & (rows < rows.max(axis=1, keepdims=True))] = 1
     error = np.abs(_softmax(codes * step, codes > last) - _softmax(below, is_none))
     text = base64.b64encode(codes.astype(f"<u{bits // 8}").tobytes()).decode("ascii")

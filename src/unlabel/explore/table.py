@@ -86,7 +86,7 @@ def explore_table(
     [sample] = drawn
     if not sizes[:n_labels].any():  # a column of true labels that is empty
         sample = replace(sample, truth=None)
-    page = blank.filled(sample, input, rows=rows, of=int(sizes.sum()), aside=aside.of_other_labels)
+    page = blank.filled(sample, input, of=int(sizes.sum()), aside=aside.of_other_labels)
     remarks = [predictions.guess] if predictions.guess else []
     if aside.rows:
         are = "is" if aside.rows == 1 else "are"

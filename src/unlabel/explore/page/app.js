@@ -1,6 +1,7 @@
 /* The page: its state, which can be undone, and its controls. */
 
 const OTHER = "other";
+const LARGEST_PLAN = 16 << 20; // bytes, as elsewhere
 
 class Page {
   constructor() {
@@ -17,7 +18,7 @@ class Page {
     this.listen();
     this.describe();
     this.drawSelection();
-    this.openLink();
+    this.openLink({ remember: false });
   }
 
   /** Make a state the present one, if its plan fits the model; otherwise say why not. */
@@ -29,11 +30,12 @@ class Page {
       this.say(error.message, "problem");
       return false;
     }
-    if (remember) {
+    if (remember && fragmentOf(state) !== fragmentOf(this.now)) {
       this.past.push(this.now);
       this.future = [];
     }
     this.now = state;
+    this.isSliding = false;
     this.shownRows = FIRST_ROWS;
     this.recompute(outcome);
     this.draw(said);
@@ -54,12 +56,12 @@ class Page {
     const { sample, judged, now } = this;
     drawCards(sample, judged, now.threshold);
     drawMatrix(sample, judged);
-    if (sample.truth) drawSuggestions(judged, (pair) => this.mergeResults(pair));
+    if (sample.truth) drawSuggestions(judged, (pair) => this.act(() => this.mergeResults(pair)));
     this.drawLabels();
     this.drawRows();
     this.labels.update(now.plan);
     this.drawControls();
-    document.getElementById("sentence").replaceChildren(...this.sentence());
+    byId("sentence").replaceChildren(...sentenceOf(judged, now.plan.changes));
     const advice = this.without.length
       ? `The sample has no rows of ${quoted(sample.classes[this.without[0]])}, which OSR needs: this is mask.`
       : "";
@@ -87,30 +89,23 @@ class Page {
     byId("above").textContent = threshold === null ? "off" : `above ${Number(byId("threshold").value).toFixed(2)}`;
     byId("toml").textContent = asToml(plan);
     byId("time").textContent = `${this.milliseconds.toFixed(1)} ms`;
-    fill("destinations", [...new Set([...this.judged.outcome.classes, OTHER])].map((label) => element("option", { value: label })));
+    fill(
+      "destinations",
+      [...new Set([...this.judged.outcome.classes, OTHER])].map((label) => element("option", { value: label })),
+    );
   }
 
   drawSelection() {
     const names = this.labels.names();
     byId("actions").disabled = !names.length;
     byId("selected").replaceChildren(
-      ...(names.length === 0 ? ["Select labels, or drag one onto another."] : names.length === 1 ? [nameElement(names[0])] : [`${countOf(names.length, "label")} selected`]),
+      ...(names.length === 0
+        ? ["Select labels, or drag one onto another."]
+        : names.length === 1
+          ? [nameElement(names[0])]
+          : [`${countOf(names.length, "label")} selected`]),
     );
     byId("clear").hidden = !names.length;
-  }
-
-  /** Say in a sentence what the change does, for those who listen to the page, too. */
-  sentence() {
-    const { counts, outcome } = this.judged;
-    const { changes } = this.now.plan;
-    if (!changes.size) return ["Nothing has changed yet: retire, merge or rename labels."];
-    const retired = outcome.removed.length;
-    const others = changes.size - retired;
-    const what = [retired ? `${countOf(retired, "label")} retired` : "", others ? `${retired ? count(others) : countOf(others, "label")} merged, renamed or split` : ""];
-    const right = counts.judged
-      ? ` ${percent(counts.rightAfter, counts.judged)} of the answers are right where the new label is known, before ${percent(counts.rightBefore, counts.judged)}.`
-      : "";
-    return [`With ${what.filter(Boolean).join(" and ")}, `, element("b", {}, percent(counts.changed, counts.rows)), ` of the answers change.${right}`];
   }
 
   say(text, kind = "") {
@@ -118,10 +113,31 @@ class Page {
     byId("status").className = kind;
   }
 
-  /** Send the selected labels somewhere: null retires them. */
+  /** Do something; where that removes or disables the control in use, give the focus to what is near. */
+  act(action) {
+    const focused = document.activeElement;
+    const section = focused.closest(".results section");
+    action();
+    if (focused.isConnected && !focused.matches(":disabled") && focused.getClientRects().length) return;
+    if (!section) return this.labels.focus();
+    section.tabIndex = -1;
+    section.focus({ preventScroll: true });
+  }
+
+  /** Send labels somewhere: null retires them. Tell whether that could be done. */
   send(labels, to) {
     const said = to === null ? `Retired ${listed(labels)}.` : `Sent ${listed(labels)} to ${nameOf(to)}.`;
-    if (this.enter({ ...this.now, plan: withChanges(this.now.plan, labels, to) }, { said })) this.labels.clear();
+    const isDone = this.enter({ ...this.now, plan: withChanges(this.now.plan, labels, to) }, { said });
+    if (isDone) this.labels.clear();
+    return isDone;
+  }
+
+  /** Send the selected labels to what was typed, without the blanks that keyboards of phones add. */
+  sendToTyped() {
+    const typed = byId("to").value;
+    const to = this.judged.outcome.classes.includes(typed) ? typed : typed.trim();
+    if (!to) this.say("Type the name of a label first.", "problem");
+    else if (this.send(this.labels.names(), to)) byId("to").value = "";
   }
 
   drop(labels, target) {
@@ -135,12 +151,10 @@ class Page {
     }
   }
 
-  /** Merge two of the result's labels: all that goes to the second goes to the first. */
-  mergeResults([first, second]) {
-    const { classes, columns } = this.judged.outcome;
-    const labels = this.sample.classes.filter((_, column) => columns[column] === second);
-    if (labels.length) this.send(labels, classes[first]);
-    else this.say(`${quoted(classes[second])} is only a part of labels that are split.`, "problem");
+  mergeResults(pair) {
+    const [first, second] = pair.map((column) => this.judged.outcome.classes[column]);
+    const plan = withMerged(this.now.plan, this.sample.classes, first, second);
+    this.enter({ ...this.now, plan }, { said: `Merged ${nameOf(second)} into ${nameOf(first)}.` });
   }
 
   undo() {
@@ -155,31 +169,27 @@ class Page {
     this.enter(this.future.pop(), { remember: false, said: "Done again." });
   }
 
-  /** Put the state into a link's fragment, as the text of the plan and the two settings. */
   link() {
-    const { plan, method, threshold } = this.now;
-    const fields = new URLSearchParams({ plan: asToml(plan), method });
-    if (threshold !== null) fields.set("unknown", threshold);
-    return `${location.href.split("#")[0]}#${fields}`;
+    return `${location.href.split("#")[0]}#${fragmentOf(this.now)}`;
   }
 
-  openLink() {
-    const fields = new URLSearchParams(location.hash.slice(1));
-    const state = { ...this.now };
+  /** Enter the state that the address holds, if it holds one. */
+  openLink(options) {
+    let state = null;
+    let problem = "";
     try {
-      if (fields.has("plan")) state.plan = readPlan(fields.get("plan"), this.sample.classes);
-      if (this.sample.truth && ["osr", "mask"].includes(fields.get("method"))) state.method = fields.get("method");
-      const threshold = Number.parseFloat(fields.get("unknown"));
-      if (threshold >= 0 && threshold <= 1) state.threshold = threshold;
+      state = stateOf(location.hash.slice(1), this.sample);
     } catch (error) {
-      this.enter(this.now, { remember: false });
-      return this.say(`The link's plan cannot be used. ${error.message}`, "problem");
+      problem = `The link's plan cannot be used. ${error.message}`;
     }
-    return this.enter(state, { remember: false });
+    if (state) this.enter(state, options);
+    else this.enter(this.now, { remember: false });
+    if (problem) this.say(problem, "problem");
   }
 
   async import(file) {
     try {
+      if (file.size > LARGEST_PLAN) throw new Error(`It is larger than ${LARGEST_PLAN >> 20} MiB.`);
       const plan = readPlan(await file.text(), this.sample.classes);
       this.enter({ ...this.now, plan }, { said: `Opened ${file.name}.` });
     } catch (error) {
@@ -205,19 +215,18 @@ class Page {
     }
   }
 
-  /** State what the page holds, and how exact it is. */
   describe() {
     const { sample } = this;
-    const rows = sample.rows === sample.of ? `all ${countOf(sample.rows, "row")}` : `${count(sample.rows)} of ${count(sample.of)} rows, drawn at random from each label in proportion to its size`;
-    byId("holds").textContent = `This page holds ${rows}. Their log-probabilities are rounded to ${sample.bits} bits: the confidences are off by up to ${Number(sample.rounding.toPrecision(2))}, those of a result by up to about ${Number(Math.tanh(sample.step / 2).toPrecision(2))}.`;
-    byId("aside").textContent = sample.aside ? `${countOf(sample.aside, "row")} had true labels that the model does not have: they count as rows without one.` : "";
+    byId("holds").textContent = contentOf(sample);
+    byId("aside").textContent = asideOf(sample);
     byId("no-osr").hidden = Boolean(sample.truth);
     for (const part of document.querySelectorAll("[data-needs-truth]")) part.hidden = !sample.truth;
-    for (const part of document.querySelectorAll("option[data-needs-truth], [name=method][value=osr]")) part.disabled = !sample.truth;
+    const controls = document.querySelectorAll("option[data-needs-truth], [name=method][value=osr]");
+    for (const control of controls) control.disabled = !sample.truth;
   }
 
   listen() {
-    const on = (id, event, listener) => byId(id).addEventListener(event, listener);
+    const on = (id, name, listener) => byId(id).addEventListener(name, (event) => this.act(() => listener(event)));
     on("undo", "click", () => this.undo());
     on("redo", "click", () => this.redo());
     on("reset", "click", () => this.enter({ ...this.now, plan: NO_PLAN }, { said: "All labels are kept." }));
@@ -231,24 +240,20 @@ class Page {
     on("clear", "click", () => this.labels.clear());
     on("send", "submit", (event) => {
       event.preventDefault();
-      this.send(this.labels.names(), byId("to").value);
-      byId("to").value = "";
+      this.sendToTyped();
     });
     on("search", "input", () => this.labels.arrange(byId("search").value, byId("order").value));
     on("order", "change", () => this.labels.arrange(byId("search").value, byId("order").value));
     on("methods", "change", (event) => this.enter({ ...this.now, method: event.target.value }));
-    on("is-unknown", "change", (event) => this.enter({ ...this.now, threshold: event.target.checked ? Number(byId("threshold").value) : null }));
-    // While the slider moves, the page follows; only where it stops is remembered.
+    on("is-unknown", "change", (event) =>
+      this.enter({ ...this.now, threshold: event.target.checked ? Number(byId("threshold").value) : null }),
+    );
+    // While the slider moves, the page follows; only where it started is remembered.
     on("threshold", "input", () => {
-      this.before ??= this.now;
-      this.enter({ ...this.now, threshold: Number(byId("threshold").value) }, { remember: false });
+      this.enter({ ...this.now, threshold: Number(byId("threshold").value) }, { remember: !this.isSliding });
+      this.isSliding = true;
     });
-    on("threshold", "change", () => {
-      const state = this.now;
-      this.now = this.before ?? this.now;
-      this.before = null;
-      this.enter({ ...state, threshold: Number(byId("threshold").value) });
-    });
+    on("threshold", "change", () => (this.isSliding = false));
     on("kind", "change", () => {
       this.shownRows = FIRST_ROWS;
       this.drawRows();
@@ -271,16 +276,15 @@ class Page {
       if (file) await this.import(file);
       event.target.value = "";
     });
-    addEventListener("hashchange", () => this.openLink());
+    addEventListener("hashchange", () => this.openLink({ said: "Opened the link." }));
     addEventListener("keydown", (event) => {
-      const isText = event.target.matches("input:not([type=checkbox], [type=radio], [type=range]), textarea");
-      if (isText) return;
-      if (event.key === "Delete" && this.labels.selected.size) this.send(this.labels.names(), null);
+      if (event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), dialog")) return;
+      const isDelete = event.key === "Delete" || event.key === "Backspace"; // the latter on a Mac
+      if (isDelete && this.labels.selected.size) this.send(this.labels.names(), null);
       const key = (event.ctrlKey || event.metaKey) && event.key.toLowerCase();
       if (key === "z" || key === "y") {
         event.preventDefault();
-        if (key === "y" || event.shiftKey) this.redo();
-        else this.undo();
+        this.act(() => (key === "y" || event.shiftKey ? this.redo() : this.undo()));
       }
     });
   }

@@ -5,7 +5,8 @@ function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (name === "style") Object.entries(value).forEach(([key, text]) => made.style.setProperty(key, text));
-    else if (value !== undefined && value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+    else if (value !== undefined && value !== null && value !== false)
+      made.setAttribute(name, value === true ? "" : value);
   }
   made.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return made;
@@ -17,15 +18,16 @@ function fill(id, ...children) {
 
 const LONGEST = 80;
 
-/** Write a name: short enough, without control characters, and whatever its direction is, on its own. */
+// Control characters, and those that would turn the text around them.
+const UNPRINTABLE = /[\p{Cc}\p{Cs}\u202a-\u202e\u2066-\u2069]/gu;
+
+/** Write a name so that it is short enough and leaves the text around it as it is. */
 function nameOf(label) {
-  const clean = label.replace(/[\p{Cc}\p{Cs}]/gu, "\ufffd");
+  const clean = label.replace(UNPRINTABLE, "\ufffd");
   const letters = [...clean];
   const half = LONGEST / 2;
   const short =
-    letters.length > LONGEST
-      ? [...letters.slice(0, half), "…", ...letters.slice(1 - half)].join("")
-      : clean;
+    letters.length > LONGEST ? [...letters.slice(0, half), "…", ...letters.slice(1 - half)].join("") : clean;
   return short.trim() ? short : "(empty)";
 }
 

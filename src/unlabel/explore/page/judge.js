@@ -8,9 +8,7 @@ const EPSILON = 1e-12; // the least that a probability counts as inside a logari
 /** Judge the result of a recipe; answers are columns of the result, and their number stands for unknown. */
 function judge(sample, outcome, result, threshold) {
   const m = outcome.classes.length;
-  const isPart = new Set(
-    outcome.sources.map((source, i) => outcome.retained[source] * m + outcome.targets[i]),
-  );
+  const isPart = new Set(outcome.sources.map((source, i) => outcome.retained[source] * m + outcome.targets[i]));
   const answers = new Int32Array(sample.rows);
   const changed = new Uint8Array(sample.rows);
   const truth = new Int32Array(sample.rows).fill(RETIRED - 2); // not known
@@ -78,7 +76,11 @@ function destinationsOf(sample, judged) {
     const rows = new Map();
     for (const row of sample.rowsOf[column]) rows.set(judged.answers[row], (rows.get(judged.answers[row]) ?? 0) + 1);
     const to = [...rows].map(([answer, count]) => ({ answer, rows: count }));
-    return { column, rows: sample.rowsOf[column].length, to: to.sort((a, b) => b.rows - a.rows || a.answer - b.answer) };
+    return {
+      column,
+      rows: sample.rowsOf[column].length,
+      to: to.sort((a, b) => b.rows - a.rows || a.answer - b.answer),
+    };
   });
 }
 

@@ -12,7 +12,13 @@ function answerElement(judged, answer) {
 }
 
 function cardOf(title, value, hint) {
-  return element("div", { class: "card" }, element("dt", {}, title), element("dd", { class: "value" }, value), element("dd", { class: "hint" }, hint));
+  return element(
+    "div",
+    { class: "card" },
+    element("dt", {}, title),
+    element("dd", { class: "value" }, value),
+    element("dd", { class: "hint" }, hint),
+  );
 }
 
 function arrow(before, after) {
@@ -22,25 +28,50 @@ function arrow(before, after) {
 function drawCards(sample, judged, threshold) {
   const { counts, outcome } = judged;
   const cards = [
-    cardOf("Labels", arrow(count(sample.n), count(outcome.classes.length)), `${countOf(outcome.removed.length, "label")} retired.`),
-    cardOf("Answers that change", percent(counts.changed, counts.rows), `${count(counts.changed)} of ${count(counts.rows)}: not the destination of the old answer.`),
+    cardOf(
+      "Labels",
+      arrow(count(sample.n), count(outcome.classes.length)),
+      `${countOf(outcome.removed.length, "label")} retired.`,
+    ),
+    cardOf(
+      "Answers that change",
+      percent(counts.changed, counts.rows),
+      `${count(counts.changed)} of ${count(counts.rows)}: not the destination of the old answer.`,
+    ),
   ];
   if (sample.truth) {
     cards.push(
       cardOf(
         "Answers that are right",
         arrow(percent(counts.rightBefore, counts.judged), percent(counts.rightAfter, counts.judged)),
-        `${count(counts.rightBefore)} and ${count(counts.rightAfter)} of ${count(counts.judged)} inputs whose new label is known.`,
+        `${count(counts.rightBefore)} and ${count(counts.rightAfter)} of ${count(counts.judged)} inputs ` +
+          "whose new label is known.",
       ),
-      cardOf("Corrected and regressed", `${count(counts.corrected)} and ${count(counts.regressed)}`, "Answers that were wrong and are right, and the other way round."),
-      cardOf("Log-loss", counts.logLoss === null ? "–" : counts.logLoss.toFixed(4), "How badly the new confidences fit the new labels; lower is better."),
+      cardOf(
+        "Corrected and regressed",
+        `${count(counts.corrected)} and ${count(counts.regressed)}`,
+        "Answers that were wrong and are right, and the other way round.",
+      ),
+      cardOf(
+        "Log-loss",
+        counts.logLoss === null ? "–" : counts.logLoss.toFixed(4),
+        "How badly the new confidences fit the new labels; lower is better.",
+      ),
     );
   }
   if (threshold !== null) {
     cards.push(
       sample.truth
-        ? cardOf("Unknown: caught and lost", `${percent(counts.caught, counts.retired)} and ${percent(counts.lost, counts.judged)}`, `Of ${countOf(counts.retired, "input")} of retired labels, and of ${count(counts.judged)} others.`)
-        : cardOf("Unknown", percent(counts.unknown, counts.rows), `${count(counts.unknown)} of ${count(counts.rows)} answers.`),
+        ? cardOf(
+            "Unknown: caught and lost",
+            `${percent(counts.caught, counts.retired)} and ${percent(counts.lost, counts.judged)}`,
+            `Of ${countOf(counts.retired, "input")} of retired labels, and of ${count(counts.judged)} others.`,
+          )
+        : cardOf(
+            "Unknown",
+            percent(counts.unknown, counts.rows),
+            `${count(counts.unknown)} of ${count(counts.rows)} answers.`,
+          ),
     );
   }
   fill("cards", cards);
@@ -53,15 +84,28 @@ function drawDestinations(sample, judged, showAll) {
   const rows = firstOf(found, showAll, "goes-all").map(({ column, rows, to }) => {
     const shown = to.slice(0, MOST_ANSWERS);
     const rest = rows - shown.reduce((sum, each) => sum + each.rows, 0);
-    const bar = shown.map((each, i) => element("span", { class: `part part-${i}`, style: { width: `${(100 * each.rows) / rows}%` } }));
+    const bar = shown.map((each, i) =>
+      element("span", { class: `part part-${i}`, style: { width: `${(100 * each.rows) / rows}%` } }),
+    );
     const items = shown.map((each, i) =>
-      element("li", {}, element("span", { class: `swatch part-${i}` }), answerElement(judged, each.answer), ` ${percent(each.rows, rows)}`),
+      element(
+        "li",
+        {},
+        element("span", { class: `swatch part-${i}` }),
+        answerElement(judged, each.answer),
+        ` ${percent(each.rows, rows)}`,
+      ),
     );
     if (rest) items.push(element("li", {}, element("span", { class: "swatch" }), `others ${percent(rest, rows)}`));
     return element(
       "div",
       { class: "goes" },
-      element("h3", {}, nameElement(sample.classes[column]), element("span", { class: "hint" }, ` ${countOf(rows, "row")}`)),
+      element(
+        "h3",
+        {},
+        nameElement(sample.classes[column]),
+        element("span", { class: "hint" }, ` ${countOf(rows, "row")}`),
+      ),
       element("div", { class: "bar", "aria-hidden": "true" }, bar),
       element("ul", { class: "parts" }, items.length ? items : element("li", {}, "no rows in the sample")),
     );
@@ -73,6 +117,7 @@ function drawDestinations(sample, judged, showAll) {
 function drawMatrix(sample, judged) {
   const moves = movesOf(sample, judged);
   document.getElementById("no-moves").hidden = moves.length > 0;
+  document.getElementById("matrix-box").hidden = !moves.length;
   const from = totals(moves, "from");
   const to = totals(moves, "to");
   const rows = grouped(from);
@@ -86,8 +131,17 @@ function drawMatrix(sample, judged) {
   const head = element(
     "tr",
     {},
-    element("th", { scope: "col" }, "from ", element("span", { "aria-hidden": "true" }, "↓ "), "to ", element("span", { "aria-hidden": "true" }, "→")),
-    columns.shown.map((answer) => element("th", { scope: "col" }, answer === null ? `${columns.others} others` : answerElement(judged, answer))),
+    element(
+      "th",
+      { scope: "col" },
+      "from ",
+      element("span", { "aria-hidden": "true" }, "↓ "),
+      "to ",
+      element("span", { "aria-hidden": "true" }, "→"),
+    ),
+    columns.shown.map((answer) =>
+      element("th", { scope: "col" }, answer === null ? `${columns.others} others` : answerElement(judged, answer)),
+    ),
     element("th", { scope: "col" }, "all"),
   );
   const body = rows.shown.map((label, i) =>
@@ -161,7 +215,10 @@ function firstOf(labels, showAll, button) {
 }
 
 function dots(before, after) {
-  const line = element("span", { class: "line", style: { left: `${Math.min(before, after)}%`, width: `${Math.abs(after - before)}%` } });
+  const line = element("span", {
+    class: "line",
+    style: { left: `${Math.min(before, after)}%`, width: `${Math.abs(after - before)}%` },
+  });
   const at = (value, name) => element("span", { class: `dot ${name}`, style: { left: `${value}%` } });
   return element("div", { class: "dots" }, line, at(before, "before"), at(after, "after"));
 }
@@ -173,14 +230,23 @@ function drawSuggestions(judged, merge) {
   const { classes } = judged.outcome;
   const items = found.map(({ pair, confused, gain }) => {
     const [first, second] = pair.map((column) => classes[column]);
-    const button = element("button", { type: "button", "aria-label": `Merge ${nameOf(second)} into ${nameOf(first)}` }, "Merge");
+    const button = element(
+      "button",
+      { type: "button", "aria-label": `Merge ${nameOf(second)} into ${nameOf(first)}` },
+      "Merge",
+    );
     button.addEventListener("click", () => merge(pair));
     return element(
       "tr",
       {},
       element("th", { scope: "row" }, nameElement(first), " and ", nameElement(second)),
       element("td", { class: "number" }, count(confused)),
-      element("td", { class: "number" }, signed(gain), element("small", {}, ` ${pointsOf(gain, judged.counts.judged)}`)),
+      element(
+        "td",
+        { class: "number" },
+        signed(gain),
+        element("small", {}, ` ${pointsOf(gain, judged.counts.judged)}`),
+      ),
       element("td", {}, button),
     );
   });
@@ -212,14 +278,25 @@ function drawRows(sample, judged, kind, most) {
     return element(
       "tr",
       { class: is },
-      element("th", { scope: "row" }, sample.ids?.[row] ? nameElement(sample.ids[row]) : `row ${count(sample.numbers[row])}`),
+      element(
+        "th",
+        { scope: "row" },
+        sample.ids?.[row] ? nameElement(sample.ids[row]) : `row ${count(sample.numbers[row])}`,
+      ),
       sample.truth && element("td", {}, sample.truth[row] < 0 ? "–" : nameElement(sample.classes[sample.truth[row]])),
-      element("td", {}, nameElement(sample.classes[sample.answers[row]]), " ", element("small", {}, percent(before, 1))),
+      element(
+        "td",
+        {},
+        nameElement(sample.classes[sample.answers[row]]),
+        " ",
+        element("small", {}, percent(before, 1)),
+      ),
       element("td", {}, answerElement(judged, answer), " ", element("small", {}, percent(after, 1))),
       sample.truth && element("td", {}, is ?? ""),
     );
   });
   fill("row-rows", rows);
-  document.getElementById("row-count").textContent = `${countOf(found.length, "row")}${found.length > rows.length ? `, of which ${count(rows.length)} are shown` : ""}.`;
+  document.getElementById("row-count").textContent =
+    `${countOf(found.length, "row")}${found.length > rows.length ? `, of which ${count(rows.length)} are shown` : ""}.`;
   document.getElementById("row-more").hidden = found.length <= rows.length;
 }

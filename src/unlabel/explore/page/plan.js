@@ -72,6 +72,25 @@ function withoutChanges(plan, labels) {
   return { ...plan, changes };
 }
 
+/** Merge two of the result's labels: what goes to the second, in part too, goes to the first. */
+function withMerged(plan, classes, first, second) {
+  const changes = new Map(plan.changes);
+  for (const label of classes) {
+    const parts = changes.get(label) ?? [[label, 1]];
+    if (!parts.some(([name]) => name === second)) continue;
+    const weights = new Map();
+    for (const [name, weight] of parts) {
+      const to = name === second ? first : name;
+      weights.set(to, (weights.get(to) ?? 0) + weight);
+    }
+    changes.delete(label);
+    const [[to]] = weights;
+    if (weights.size > 1) changes.set(label, [...weights]);
+    else if (to !== label) changes.set(label, [[to, 1]]);
+  }
+  return { ...plan, changes };
+}
+
 /** Name the label that another one would be merged into, were it dropped on this one. */
 function destinationOf(plan, label) {
   const parts = plan.changes.get(label);
@@ -92,30 +111,31 @@ function asToml(plan) {
 function tomlOf(parts) {
   if (parts.length === 0) return "false";
   if (parts.length === 1) return parts[0][0] === "" ? '[""]' : quoted(parts[0][0]);
-  return `{ ${parts.map(([label, weight]) => `${quoted(label)} = ${floatOf(weight)}`).join(", ")} }`;
+  return `{ ${parts.map(([label, weight]) => `${quoted(label)} = ${weight}`).join(", ")} }`;
 }
 
-function floatOf(weight) {
-  const text = String(weight);
-  return /[.e]/.test(text) ? text : `${text}.0`;
-}
+// Valid in JSON but not in TOML, or a change of direction that could disguise what follows.
+const TO_ESCAPE = /[\x7f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Put a text in quotes: JSON's strings are TOML's, but for the character DEL. */
+/** Put a text in quotes, which are JSON's and TOML's. */
 function quoted(text) {
-  return JSON.stringify(text).replaceAll("\x7f", "\\u007f");
+  const escaped = (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(text).replace(TO_ESCAPE, escaped);
 }
 
 /** Read a plan from TOML; a sentence is thrown that says what is wrong with it. */
 function readPlan(text, classes) {
   let content;
   try {
-    content = TOML.parse(inOrder(text.replace(/^\ufeff/, "")));
+    content = TOML.parse(inOrder(text.replace(/^\ufeff/, "")), { integersAsBigInt: true });
   } catch (error) {
-    throw new Error(`It is not TOML: ${error.message.split("\n")[0]}.`);
+    const [reason] = error.message.replace("Invalid TOML document: ", "").split("\n");
+    throw new Error(`It is not TOML: ${reason}${error.line ? ` in line ${error.line}` : ""}.`);
   }
   const { title = "", note = "", unlisted = "keep", changes, ...others } = content;
   const [other] = Object.keys(others);
-  if (other !== undefined) throw new Error(`It has the key ${quoted(labelOf(other))}: labels are listed under [changes].`);
+  if (other !== undefined)
+    throw new Error(`It has the key ${quoted(labelOf(other))}: labels are listed under [changes].`);
   if (typeof title !== "string" || typeof note !== "string") throw new Error("Its title or note is not a text.");
   if (!["keep", "retire", "error"].includes(unlisted)) {
     throw new Error('Its key "unlisted" is not "keep", "retire" or "error".');
@@ -138,14 +158,17 @@ function readPlan(text, classes) {
 }
 
 // Comments, texts in quotes, and keys without quotes that are whole numbers.
-const TOKENS = /#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?<=(?:^|[\n{,.])[ \t]*)\d+(?=[ \t]*[=.\]])/g;
+const TOKENS =
+  /#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?<=(?:^|[\n{,.])[ \t]*)\d+(?=[ \t]*[=.\]])/g;
 
 /**
  * Mark texts that are whole numbers: objects would move such keys to the front, and labels are retired in the order
  * given. `labelOf` takes the mark away.
  */
 function inOrder(text) {
-  return text.replace(TOKENS, (token) => (/^(["']?)\d+\1$/.test(token) ? token.replace(/^["']?(\d+)["']?$/, '"\\u0000$1"') : token));
+  return text.replace(TOKENS, (token) =>
+    /^(["']?)\d+\1$/.test(token) ? token.replace(/^["']?(\d+)["']?$/, '"\\u0000$1"') : token,
+  );
 }
 
 function labelOf(text) {
@@ -159,19 +182,25 @@ function isTable(value) {
 function partsOf(label, to) {
   const name = quoted(label);
   if (to === false) return [];
-  if (Array.isArray(to)) {
-    if (to.length > 1) throw new Error(`It splits ${name} without weights: give each destination a weight.`);
-    if (typeof to[0] === "string") return [[labelOf(to[0]), 1]];
+  if (Array.isArray(to) && to.length > 1) {
+    throw new Error(`It splits ${name} without weights: give each destination a weight.`);
   }
-  if (typeof to === "string" && to !== "") return [[labelOf(to), 1]];
-  if (typeof to === "number" && Number.isInteger(to)) return [[String(to), 1]];
+  const [only] = Array.isArray(to) ? to : [to];
+  if (typeof only === "bigint") return [[String(only), 1]];
+  if (typeof only === "string" && to !== "") return [[labelOf(only), 1]];
   if (!isTable(to)) throw new Error(`${name} goes to something that is not a label: write false to retire it.`);
-  const parts = Object.entries(to).map(([name, weight]) => [labelOf(name), weight]);
-  const isWeight = ([, weight]) => typeof weight === "number" && weight > 0 && weight <= 1 + WEIGHT_TOLERANCE;
-  if (!parts.length || !parts.every(isWeight)) {
+  const parts = Object.entries(to).map(([label, weight]) => [labelOf(label), weight]);
+  const isNumber = ([, weight]) => typeof weight === "number" || typeof weight === "bigint";
+  if (parts.length === 1 || !parts.every(isNumber)) {
+    // of a label with dots that is written without quotes
+    throw new Error(`${name} goes to a table that is not weights: write labels with dots in quotes.`);
+  }
+  const weights = parts.map(([label, weight]) => [label, Number(weight)]);
+  const isWeight = ([, weight]) => weight > 0 && weight <= 1 + WEIGHT_TOLERANCE;
+  if (!weights.length || !weights.every(isWeight)) {
     throw new Error(`The weights of ${name} are not numbers above 0 and up to 1.`);
   }
-  const sum = parts.reduce((total, [, weight]) => total + weight, 0);
+  const sum = weights.reduce((total, [, weight]) => total + weight, 0);
   if (Math.abs(sum - 1) > WEIGHT_TOLERANCE) throw new Error(`The weights of ${name} do not sum to 1.`);
-  return parts.length === 1 ? [[parts[0][0], 1]] : parts;
+  return weights;
 }

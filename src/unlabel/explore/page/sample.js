@@ -8,9 +8,7 @@ function readSample(text) {
   const packed = JSON.parse(text);
   const bytes = Uint8Array.from(atob(packed.codes), (letter) => letter.charCodeAt(0));
   const codes = packed.bits === 16 ? new Uint16Array(bytes.buffer) : bytes;
-  const masses = Float64Array.from({ length: 1 << packed.bits }, (_, code) =>
-    Math.exp(-code * packed.step),
-  );
+  const masses = Float64Array.from({ length: 1 << packed.bits }, (_, code) => Math.exp(-code * packed.step));
   masses[masses.length - 1] = 0;
   const n = packed.classes.length;
   const confidences = Float64Array.from(codes, (code) => masses[code]);
@@ -30,7 +28,6 @@ function readSample(text) {
     truth,
     // Row numbers by label, of true labels or, without any, of answers.
     rowsOf: groups(truth ?? answers, n),
-    columnOf: new Map(packed.classes.map((label, column) => [label, column])),
   };
 }
 
