@@ -13,7 +13,7 @@ PYTEST := OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-many test-core test-lowest test-wheel fuzz check docs bench bench-tables clean
+.PHONY: demo test test-slow test-core test-lowest test-wheel fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -21,9 +21,9 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(PYTEST)
 
-# The same with 500 random cases of every property, others each time.
-test-many: $(VENV)/.test
-	$(PYTEST) --hypothesis-profile=many
+# Slow tests too, and 500 random cases per property, others each time.
+test-slow: $(VENV)/.test
+	$(PYTEST) -m 'slow or not slow' --hypothesis-profile=many
 
 # The core alone, with only its own dependencies installed, and a few random cases.
 test-core: .venv-core/.core
@@ -31,7 +31,7 @@ test-core: .venv-core/.core
 
 # The same on the lowest versions allowed.
 test-lowest: .venv-lowest/.core
-	.venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
 
 # Build the wheel, install it into an environment with nothing else, and use it.
 test-wheel:
@@ -77,7 +77,8 @@ $(VENV)/.fuzz: EXTRA := fuzz
 $(VENV)/.check: EXTRA := check
 $(VENV)/.docs: EXTRA := docs
 $(VENV)/.bench: EXTRA := cli,torch
-$(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.bench: \
+$(VENV)/.ci: EXTRA := check,docs,test
+$(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.bench $(VENV)/.ci: \
 		pyproject.toml constraints.txt | $(VENV)/.venv
 	@echo "Installing unlabel[$(EXTRA)] into $(VENV) ..."
 	@$(INSTALL) '.[$(EXTRA)]'
@@ -86,7 +87,7 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.
 	@touch $@
 
 # torchvision without its dependencies, which would bring another build of torch.
-$(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
+$(VENV)/.test $(VENV)/.bench $(VENV)/.ci: TORCHVISION := 1
 
 .venv-core/.core: CONSTRAINTS := constraints.txt
 .venv-lowest/.core: CONSTRAINTS := constraints-lowest.txt

@@ -10,7 +10,7 @@ from unlabel._method import compiled
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# The usual number of random cases, a few for other versions of libraries, and other cases each time.
+# Random cases: the usual number, a few for other versions of libraries, and many, others each time.
 USUAL = settings(max_examples=50, deadline=None, derandomize=True)
 settings.register_profile("usual", USUAL)
 settings.register_profile("few", USUAL, max_examples=15)
