@@ -1,34 +1,44 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Python compiles the modules that it imports, a small part of those installed, and keeps them.
+PIP_OPTIONS := --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 # The constraints give every machine the same versions.
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt --editable
+
+# Two processes keep two processors busy: their threads are to wait for work, not to search for it.
+PYTEST := OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-core test-lowest test-wheel test-serve fuzz check docs bench bench-tables clean
+.PHONY: demo test test-slow test-core test-lowest test-wheel test-serve fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
-# The core alone, with only its own dependencies installed.
+# Slow tests too, and 500 random cases per property, others each time.
+test-slow: $(VENV)/.test
+	$(PYTEST) -m 'slow or not slow' --hypothesis-profile=many
+
+# The core alone, with only its own dependencies installed, and a few random cases.
 test-core: .venv-core/.core
-	.venv-core/bin/python -m pytest tests/core
+	.venv-core/bin/python -m pytest --hypothesis-profile=few tests/core
 
 # The same on the lowest versions allowed.
 test-lowest: .venv-lowest/.core
-	.venv-lowest/bin/python -m pytest -q tests/core
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
 
 # Build the wheel, install it into an environment with nothing else, and use it.
 test-wheel:
 	rm -rf .venv-wheel dist
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
-	.venv-wheel/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	.venv-wheel/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt dist/*.whl
 	cd .venv-wheel && bin/python ../.ci/smoke.py
 
 # `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
@@ -71,22 +81,23 @@ $(VENV)/.fuzz: EXTRA := fuzz
 $(VENV)/.check: EXTRA := check
 $(VENV)/.docs: EXTRA := docs
 $(VENV)/.bench: EXTRA := cli,torch
-$(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.bench: \
+$(VENV)/.ci: EXTRA := check,docs,test
+$(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz $(VENV)/.check $(VENV)/.docs $(VENV)/.bench $(VENV)/.ci: \
 		pyproject.toml constraints.txt | $(VENV)/.venv
 	@echo "Installing unlabel[$(EXTRA)] into $(VENV) ..."
 	@$(INSTALL) '.[$(EXTRA)]'
-	@$(if $(TORCHVISION),$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps \
+	@$(if $(TORCHVISION),$(BIN)/python -m pip install -qq $(PIP_OPTIONS) --no-deps \
 		--constraint constraints.txt pillow torchvision)
 	@touch $@
 
 # torchvision without its dependencies, which would bring another build of torch.
-$(VENV)/.test $(VENV)/.bench: TORCHVISION := 1
+$(VENV)/.test $(VENV)/.bench $(VENV)/.ci: TORCHVISION := 1
 
 .venv-core/.core: CONSTRAINTS := constraints.txt
 .venv-lowest/.core: CONSTRAINTS := constraints-lowest.txt
 .venv-core/.core .venv-lowest/.core: pyproject.toml constraints.txt constraints-lowest.txt
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install -qq --disable-pip-version-check \
+	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
 		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
 	@touch $@
 

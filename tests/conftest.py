@@ -10,8 +10,12 @@ from unlabel._method import compiled
 
 GOLDEN = Path(__file__).parent / "golden"
 
-settings.register_profile("unlabel", max_examples=150, deadline=None, derandomize=True)
-settings.load_profile("unlabel")
+# Random cases: the usual number, a few for other versions of libraries, and many, others each time.
+USUAL = settings(max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("usual", USUAL)
+settings.register_profile("few", USUAL, max_examples=15)
+settings.register_profile("many", USUAL, max_examples=500, derandomize=False)
+settings.load_profile("usual")
 
 
 @pytest.fixture(autouse=True)

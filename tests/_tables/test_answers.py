@@ -71,7 +71,6 @@ def expected_answers(plan, lists, above, scores="renormalised", unknown="unknown
     return names, np.array(rows), lost, masses, answers, changed
 
 
-@settings(max_examples=60)
 @given(
     plan=plain_plan.changes_of(NAMES),
     data=st.data(),

@@ -61,7 +61,6 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("random")
 
 
-@settings(max_examples=60)
 @given(
     plan=plain.changes_of(NAMES),
     order=st.permutations([*NAMES, "id"]),

@@ -161,7 +161,6 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("separated")
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(SIGNS, min_size=3, max_size=3), st.sampled_from(",;\t|:"), st.integers(1, 80))
 def test_any_text_comes_through_beside_the_confidences(folder, texts, separator, block):
     source, out = folder / "in.csv", folder / "out.csv"

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import plain_json as plain
@@ -73,7 +73,6 @@ def expected_fields(plan, line, scores):
     return result
 
 
-@settings(max_examples=80)
 @given(
     plan=plain_plan.changes_of(NAMES),
     layout=st.sampled_from(LAYOUTS),

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import plain_long
@@ -91,7 +91,6 @@ def orders_of(descending):
 KEYS = st.text("ab,\"'; \né", min_size=1, max_size=3)
 
 
-@settings(max_examples=120)
 @given(
     plan=plain.changes_of(NAMES),
     ids=st.lists(KEYS, min_size=1, max_size=12, unique=True),

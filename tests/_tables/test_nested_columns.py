@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import plain_plan as plain
@@ -57,7 +57,6 @@ def apply(fitted, source, out, **options):
     return apply_table(fitted, source, out, ApplyOptions(overwrite=True, **options), no_progress)
 
 
-@settings(max_examples=120)
 @given(
     plan=plain.changes_of(NAMES),
     kind=st.sampled_from([*KINDS]),

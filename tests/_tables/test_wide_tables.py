@@ -19,10 +19,10 @@ def save_filter(path, names):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_twenty_thousand_labels_take_seconds(tmp_path, suffix):
-    names = [f"label-{i}" for i in range(20_000)]
+def test_ten_thousand_labels_take_seconds(tmp_path, suffix):
+    names = [f"label-{i}" for i in range(10_000)]
     save_filter(tmp_path / "f.safetensors", names)
-    table = pa.table({name: [5e-5] * 4 for name in names} | {"label": ["label-7"] * 4})
+    table = pa.table({name: [1e-4] * 4 for name in names} | {"label": ["label-7"] * 4})
     write = pa.csv.write_csv if suffix == "csv" else pa.parquet.write_table
     write(table, tmp_path / f"in.{suffix}")
     out = tmp_path / f"out.{suffix}"
@@ -34,7 +34,7 @@ def test_twenty_thousand_labels_take_seconds(tmp_path, suffix):
     fit = ("--remove", "label-7", "--remove", "label-8", "--method", "mask")
     code, _, error = unlabel("fit", tmp_path / f"in.{suffix}", *fit, "--out", tmp_path / "g")
     assert (code, error) == (0, "")
-    assert time.process_time() - start < 30  # a look through all columns for each takes minutes
+    assert time.process_time() - start < 15  # a look through all columns for each takes a minute
 
 
 def test_a_header_of_more_than_a_mebibyte(tmp_path):

@@ -55,11 +55,12 @@ def table(separator, count=30_000):
 
 
 @pytest.mark.parametrize(("format", "separator"), [("csv", ","), ("tsv", "\t"), ("csv", ";")])
-def test_a_pipe_gives_what_files_give(folder, format, separator):
+def test_a_pipe_gives_what_files_give(folder, monkeypatch, format, separator):
+    monkeypatch.chdir(folder)
     content = table(separator)
     (folder / f"in.{format}").write_bytes(content)
     options = ("--top-label", "--removed-mass")
-    assert run(folder, f"in.{format}", "--out", f"out.{format}", *options)[0] == 0
+    assert unlabel("apply", "f", f"in.{format}", "--out", f"out.{format}", *options)[0] == 0
     through_files = (folder / f"out.{format}").read_bytes()
     message = "standard output: 30,000 rows written; the top label changed in "
     for arguments, given in (
@@ -78,13 +79,14 @@ def test_a_pipe_gives_what_files_give(folder, format, separator):
     assert gzip.decompress(packed).count(b"\n") == through_files.count(b"\n")
 
 
-def test_ids_of_a_piped_long_table_in_any_order(folder):
+def test_ids_of_a_piped_long_table_in_any_order(folder, monkeypatch):
+    monkeypatch.chdir(folder)
     ids = [*range(10_000, 30_000), *range(9_999, 5_000, -1)]
     cells = [f"{i},cat,0.5\n{i},dog,0.25\n{i},fox,0.25\n" for i in ids]
     content = ("id,label,score\n" + "".join(cells)).encode()
     (folder / "in.csv").write_bytes(content)
     long = ("--long", "id,label,score")
-    assert run(folder, "in.csv", *long, "--out", "out.csv")[0] == 0
+    assert unlabel("apply", "f", "in.csv", *long, "--out", "out.csv")[0] == 0
     piped = ("-", "--format", "csv", *long)
     assert run(folder, *piped, given=content)[:2] == (0, (folder / "out.csv").read_bytes())
     code, _, error = run(folder, *piped, given=content + b"20000,cat,1\n")

@@ -70,7 +70,7 @@ def test_mask_of_logits_agrees_with_decimals(case):
 
 
 @pytest.mark.parametrize("input", INPUTS)
-@settings(max_examples=50)  # decimal numbers are slow
+@settings(max_examples=settings.default.max_examples // 3)  # decimal numbers are slow
 @given(changes_and_rows(), st.sampled_from([1.0, 0.6, 2.5]))
 def test_the_method_agrees_with_decimals(tmp_path_factory, input, case, temperature):
     labels, changes, rows = case

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
@@ -39,7 +39,6 @@ def check_counts(found, counts, *, has_truth, has_unknown):
     assert found == expected
 
 
-@settings(max_examples=150)
 @given(
     changes_of(OLD),
     st.integers(0, 1000),

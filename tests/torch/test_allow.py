@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -48,7 +48,6 @@ def drawn_allow(n_rows, n_labels, seed=0):
     return torch.tensor(allow)
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     st.sampled_from([*PLANS.values()]),
     st.sampled_from(["osr", "mask"]),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -57,7 +57,6 @@ def plans(draw):
     return n, plan
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     plans(),
     st.sampled_from(["osr", "mask"]),

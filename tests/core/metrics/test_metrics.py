@@ -3,7 +3,7 @@ import inspect
 import numpy as np
 import pytest
 import sklearn.metrics
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr
@@ -110,7 +110,6 @@ sixteenths = st.lists(st.integers(0, 3), min_size=15, max_size=15).map(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     table=st.lists(st.tuples(sixteenths, sixteenths, st.sampled_from(ALL)), min_size=1, max_size=9),
     over=st.one_of(st.none(), st.lists(st.sampled_from(ALL), unique=True)),
