@@ -7,8 +7,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # The constraints give every machine the same versions.
 INSTALL := $(BIN)/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt --editable
 
-# Two processes keep two processors busy: their threads are to wait for work, not to search for it.
-PYTEST := OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# Threads that wait for work in a loop would take the processors from the other processes.
+test test-slow test-core test-lowest: export OMP_WAIT_POLICY := passive
+test test-slow test-core test-lowest: export OPENBLAS_NUM_THREADS := 1
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
@@ -31,7 +33,7 @@ test-core: .venv-core/.core
 
 # The same on the lowest versions allowed.
 test-lowest: .venv-lowest/.core
-	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
+	.venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
 
 # Build the wheel, install it into an environment with nothing else, and use it.
 test-wheel:
