@@ -143,6 +143,9 @@ REFUSED = {
     "two slashes": (plain(path="//192.0.2.1/v2/models/animals/infer"), {400, 404}),
     "line break in the path": (plain(path="/v2/models/a%0d%0aX-A:%201/infer"), {400, 404}),
     "NUL in the path": (plain(path="/v2/models/animals%00/infer"), {400, 404}),
+    "dots, encoded twice": (plain(path="/v2/models/%252e%252e/infer"), {400, 404}),
+    "a name, encoded twice": (plain(path="/v2/models/%2561nimals/infer"), {404}),
+    "a name with a parameter": (plain(path="/v2/models/animals;v=1/infer"), {404}),
     "another path": (plain(path="/admin"), {404}),
     "deep JSON": (sized(b"[" * 500_000), {400}),
     "deep parameters": (edited(b'"inputs"', b'"parameters": ' + b'{"a":' * 100_000), {400}),
@@ -175,7 +178,6 @@ REFUSED = {
 
 # Requests that may go upstream as they are, which refuses what it does not like.
 PASSED_ON = {
-    "dots, encoded twice": plain(path="/v2/models/%252e%252e/infer"),
     "unknown model": plain(path="/v2/models/no_such/infer"),
     "wrong shape": edited(b'"shape": [2, 4]', b'"shape": [2, 5]'),
     "negative shape": edited(b'"shape": [2, 4]', b'"shape": [-2, -4]'),

@@ -1,37 +1,34 @@
 """The server's own decisions: shadow mode, reloading, limits, metrics and the log."""
 
-import asyncio
-import contextlib
 import gzip
 import io
 import json
 import os
 import signal
 import socket
-import threading
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from serving import ask, infer, inference, saved_filters, serving
+from running import Running, talk
+from serving import PATIENCE, ask, infer, inference, serving
 from unlabel._files.digest import sha256_of
 from unlabel.cli import app
 from unlabel.errors import UnlabelError
 from unlabel.serve import ServedFilter
+from unlabel.serve.http_messages import decoded
 from unlabel.serve.logs import Log
 from unlabel.serve.paths import read_path
-from unlabel.serve.reloading import WatchedFilter
 from unlabel.serve.running import Options, Server
 from upstream import Upstream
 from upstream_model import LABELS, confidences, outputs_of
 
 ROWS = np.random.default_rng(2).normal(size=(5, 4)).astype(np.float32)
-PATIENCE = 20
 INFER = "/v2/models/animals/infer"
 
 
@@ -44,79 +41,6 @@ class LabelsByDefault(Upstream):
             asked.setdefault("outputs", [{"name": "label"}])
             request = request._replace(body=msgspec.json.encode(asked))
         return super()._respond(request)
-
-
-@pytest.fixture(scope="module")
-def upstream():
-    with Upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("filters")
-
-
-@pytest.fixture(scope="module")
-def filters(folder):
-    return saved_filters(folder)
-
-
-class Running:
-    """A server in a thread of this process."""
-
-    def __init__(self, path, upstream, served=ServedFilter, **options):
-        watched = {"animals": WatchedFilter(path, served)}
-        address = f"http://127.0.0.1:{upstream.port}"
-        self.server = Server(Options(upstream=address, port=0, **options), watched)
-        self._log = io.BytesIO()
-        self.server.service.log = Log(self._log)
-
-    def __enter__(self):
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(
-            target=self.loop.run_until_complete, args=[self.server.run()]
-        )
-        self.thread.start()
-        self.port = self.await_event("listening")["port"]
-        return self
-
-    def __exit__(self, *_):
-        self.loop.call_soon_threadsafe(self.server.stop)
-        self.thread.join(PATIENCE)
-        self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        self.loop.close()
-
-    @property
-    def log(self):
-        return [json.loads(line) for line in self._log.getvalue().splitlines()]
-
-    def await_event(self, name):
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            for line in self.log:
-                if line["event"] == name:
-                    return line
-            time.sleep(0.005)
-        raise AssertionError(f"no {name} in {self.log}")
-
-    def metrics(self):
-        text = ask(self.port, "GET", "/metrics").body.decode()
-        return {
-            (sample.name, *sorted(sample.labels.items())): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-
-
-@pytest.fixture
-def run(folder, filters, upstream):
-    with contextlib.ExitStack() as stack:
-
-        def start(file="first.safetensors", to=upstream, **options):
-            return stack.enter_context(Running(folder / file, to, **options))
-
-        yield start
 
 
 def test_in_shadow_the_model_answers_and_changes_are_counted(run, filters, upstream):
@@ -268,52 +192,6 @@ def test_the_upstreams_time_is_limited(run):
     assert "0.3 seconds" in answer.json["error"]
 
 
-def talk(port, *parts):
-    """Send parts, each after something came back for the one before; return all that came."""
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
-        received = b""
-        for part in parts:
-            connection.sendall(part)
-            received += connection.recv(1 << 16)
-        connection.shutdown(socket.SHUT_WR)
-        while data := connection.recv(1 << 16):
-            received += data
-    return received
-
-
-def head(method=b"POST", target=b"/v2/models/animals/infer", **headers):
-    lines = [b"%s %s HTTP/1.1" % (method, target), b"Host: x"]
-    lines += [f"{name.replace('_', '-')}: {value}".encode() for name, value in headers.items()]
-    return b"\r\n".join([*lines, b"", b""])
-
-
-def test_bodies_that_wait_for_a_word_get_it(run):
-    _, body = inference(ROWS, outputs=["probabilities"])
-    received = talk(run().port, head(expect="100-continue", content_length=len(body)), body)
-    assert received.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
-    received = talk(run(max_body=10).port, head(expect="100-continue", content_length=99))
-    assert received.startswith(b"HTTP/1.1 413 ")
-    assert talk(run().port, head(expect="miracles", content_length=9)).startswith(b"HTTP/1.1 417")
-
-
-def test_requests_that_do_not_wait_are_answered_in_turn(run):
-    several = b"".join(
-        head(b"GET", b"/v2/models/%s" % name) for name in (b"animals", b"no", b"others")
-    )
-    received = talk(run().port, several + b"nonsense\r\n\r\n")
-    statuses = [part[:3] for part in received.split(b"HTTP/1.1 ")[1:]]
-    assert statuses == [b"200", b"404", b"200"]
-    assert b"unlabel-filter" in received.partition(b"404")[0]
-
-
-def test_the_answer_to_head_has_no_body(run):
-    received = talk(run().port, head(b"HEAD", b"/v2") + head(b"GET", b"/v2/health/live"))
-    first, second = received.split(b"HTTP/1.1 ")[1:]
-    assert first.startswith(b"405")
-    assert first.endswith(b"\r\n\r\n")
-    assert second.startswith(b"200")
-
-
 def test_the_log_has_a_line_per_request_and_no_confidences(run):
     running = run()
     answer = infer(running.port, ROWS, outputs=["probabilities"])
@@ -395,7 +273,11 @@ def test_a_filter_is_loaded_again_when_its_file_changes(folder, filters, upstrea
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:8080", "ftp://x", "http://", "http://x:99999", "http://x/v2", "http://u@x"]
+    "url",
+    [
+        *("localhost:8080", "ftp://x", "http://", "http://x:99999", "http://x/v2", "http://u@x"),
+        *("http://:secret@x", "http://\xe4..x"),
+    ],
 )
 def test_the_upstream_is_an_address(folder, filters, url):
     with pytest.raises(UnlabelError, match="address"):
@@ -420,12 +302,32 @@ def test_a_target_that_is_no_path_is_malformed(target):
     [
         *(b"/v2/../etc", b"/v2/%2e%2e/etc", b"/v2/.", b"/v2//models", b"/v2/models/a%2Finfer"),
         *(b"/v2/models/a%5cb", b"/v2/models/a%00", b"/v2/models/a%0d%0aX", b"/v2/models/%7f"),
+        *(b"/v2/models/%2561", b"/v2/models/a;b", b"/v2/models/a%3fb", b"/v2/models/a%23b"),
     ],
 )
 def test_a_path_that_may_be_read_in_two_ways_is_not_served(target):
     with pytest.raises(UnlabelError) as caught:
         read_path(target)
     assert caught.value.status == 404
+
+
+def test_targets_are_short():
+    read_path(b"/v2/models/" + b"a" * 8000)
+    with pytest.raises(UnlabelError, match="8192 bytes") as caught:
+        read_path(b"/v2/models/" + b"a" * 9000)
+    assert caught.value.status == 414
+
+
+def test_packed_content_ends_where_it_says():
+    packed = gzip.compress(b"first")
+    assert decoded(packed, b"gzip", 99) == b"first"
+    with pytest.raises(ValueError, match="data behind its end"):
+        decoded(packed + gzip.compress(b"second"), b"gzip", 99)
+
+
+def test_a_log_may_have_nowhere_to_go(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    Log().write("request", status=200)
 
 
 def test_the_command_refuses_models_without_a_file_each(folder, filters):

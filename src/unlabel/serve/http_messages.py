@@ -123,4 +123,6 @@ def decoded(body: bytes, coding: bytes | None, max_size: int) -> bytes:
         raise OverflowError(f"unpacked it has more than {max_size} bytes")
     if not stream.eof:
         raise ValueError(f"its {coding.decode()} is cut off")
+    if stream.unused_data:  # which others might read
+        raise ValueError(f"its {coding.decode()} has data behind its end")
     return content
