@@ -266,15 +266,30 @@ def test_headers_that_a_connection_names_are_not_taken_from_the_protocol(served,
     assert len(upstream.received) <= 1
 
 
-def test_keys_that_come_twice_hide_no_output(served):
-    """Upstream and filter must not disagree on which of two lists of outputs is meant."""
-    twice = edited(b'"inputs"', b'"outputs": [], "outputs": [{"name": "probabilities"}], "inputs"')
-    reply = exchange(served.port, [twice], PATIENCE)
-    if reply.status == 200:
-        given = np.array(json.loads(reply.body)["outputs"][0]["data"], dtype=np.float32)
-        np.testing.assert_array_equal(given.reshape(2, -1), served.expected)
-    else:
-        assert reply.status == 400
+CLASSES = b'[{"name": "probabilities", "parameters": {"classification": 3}}]'
+TWICE = {
+    "outputs": (b'"outputs": ' + CLASSES + b', "outputs": null, ', None),
+    "outputs, escaped": (b'"\\u006futputs": ' + CLASSES + b', "outputs": [], ', []),
+    "parameters": (
+        b'"outputs": [{"name": "probabilities", "parameters": {"classification": 3}, '
+        b'"parameters": {}}], ',
+        [{"name": "probabilities", "parameters": {}}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_keys_that_come_twice_come_once_upstream(served, upstream, name):
+    """Of two lists of outputs the upstream might take the first, and give unfiltered classes."""
+    text, read = TWICE[name]
+    reply = exchange(served.port, [edited(b'"inputs"', text + b'"inputs"')], PATIENCE)
+    assert reply.status == 200
+    given = np.array(json.loads(reply.body)["outputs"][0]["data"], dtype=np.float32)
+    np.testing.assert_array_equal(given.reshape(2, -1), served.expected)
+    pairs = json.loads(upstream.received[-1].body, object_pairs_hook=list)
+    assert sorted(key for key, _ in pairs) == ["inputs", "outputs"]
+    assert json.loads(upstream.received[-1].body)["outputs"] == read
+    assert upstream.received[-1].body.count(b"parameters") <= 1
 
 
 def test_all_labels_at_most_are_classified(served):

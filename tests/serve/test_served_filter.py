@@ -333,10 +333,15 @@ def request_of(**fields):
     return read_request(json.dumps({"inputs": [], **fields}).encode(), None)
 
 
-def test_requests_go_upstream_unchanged_unless_something_is_computed_here():
-    for fields in ({}, {"outputs": []}, {"outputs": [{"name": "scores"}]}, {"parameters": None}):
-        assert prepare(request_of(**fields), "scores") == (Asked(), None)
-    assert prepare(request_of(outputs=[{"name": "label"}]), None) == (Asked(), None)
+def test_requests_ask_for_the_same_unless_something_is_computed_here():
+    for fields in ({}, {"outputs": []}, {"parameters": None}):
+        assert prepare(request_of(**fields), "scores") == (Asked(), {})
+    for outputs in (
+        [{"name": "scores"}],
+        [{"name": "scores", "parameters": {"binary_data": True}}],
+    ):
+        assert prepare(request_of(outputs=outputs), "scores") == (Asked(), {"outputs": outputs})
+    assert prepare(request_of(outputs=[{"name": "label"}]), None)[0] == Asked()
 
 
 def test_classified_outputs_are_asked_for_as_they_are():

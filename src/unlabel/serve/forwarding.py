@@ -50,16 +50,13 @@ def understood(request: Request) -> list[Header]:
     """Give the headers for a request whose answer has to be read here."""
     headers = end_to_end(request.headers, without=(*NOT_FOR_UPSTREAM, b"accept-encoding"))
     headers.append((b"accept-encoding", b"identity"))
-    length = request.header(JSON_LENGTH)
-    if length is not None and (JSON_LENGTH, length) not in headers:
-        headers.append((JSON_LENGTH, length))  # `Connection` named it, and both sides need it
     return headers
 
 
 def changed_request(
     message: Message, changed: Mapping[str, Any], headers: list[Header]
 ) -> tuple[bytes, list[Header]]:
-    """Write a request with changed fields; return its body and its headers."""
+    """Write a request from the fields that were read, some of them changed, with its headers."""
     text = msgspec.json.encode({**message.fields, **changed})
     kept = [each for each in headers if each[0] not in (JSON_LENGTH, b"content-encoding")]
     if message.binary:

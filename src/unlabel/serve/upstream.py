@@ -29,9 +29,7 @@ class Upstream:
             self._name = parts.netloc.encode("ascii" if parts.netloc.isascii() else "idna")
         except ValueError as error:
             raise UnlabelError(f"{url!r} is not an address: {error}.") from error
-        is_plain = not (
-            parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
-        )
+        has_more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
         if parts.scheme not in ("http", "https") or not parts.hostname or has_more:
             raise UnlabelError(
                 f"{url!r} is not the address of a server: give it as http://host:8080."
