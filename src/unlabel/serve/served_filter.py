@@ -58,7 +58,7 @@ class ServedFilter:
         last dimension is the number of the model's labels.
     labels : str or list of str, optional
         The outputs that give each row's label, by default those whose texts are labels of the
-        model, or whose numbers are the top label, or its column, in every row.
+        model. An output with a whole number per row is refused unless the outputs are named.
     allow : AllowLists, optional
         Lists of allowed labels. A request names one in its parameter ``allow_list``.
     unknown_above : float, optional
