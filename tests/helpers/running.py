@@ -45,12 +45,13 @@ class Running:
     def log(self):
         return [json.loads(line) for line in self._log.getvalue().splitlines()]
 
-    def await_event(self, name):
+    def await_event(self, name, number=1):
+        """Wait until the log has so many lines on an event, and return the last of them."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
-            for line in self.log:
-                if line["event"] == name:
-                    return line
+            found = [line for line in self.log if line["event"] == name]
+            if len(found) >= number:
+                return found[number - 1]
             time.sleep(0.005)
         raise AssertionError(f"no {name} in {self.log}")
 

@@ -73,7 +73,7 @@ def test_trailers_are_not_headers(run, upstream):
 
 def test_an_answer_that_is_not_taken_keeps_its_place(run):
     running = run(max_requests=1)
-    _, body = inference(np.random.default_rng(3).normal(size=(20_000, 4)))
+    _, body = inference(np.random.default_rng(3).normal(size=(5_000, 4)))
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(PATIENCE)

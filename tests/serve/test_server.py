@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -16,11 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 from running import Running, talk
-from serving import PATIENCE, ask, infer, inference, serving
+from serving import PATIENCE, ask, free_port, infer, inference, serving
 from unlabel._files.digest import sha256_of
 from unlabel.cli import app
 from unlabel.errors import UnlabelError
 from unlabel.serve import ServedFilter
+from unlabel.serve import running as running_module
 from unlabel.serve.http_messages import decoded
 from unlabel.serve.logs import Log
 from unlabel.serve.paths import read_path
@@ -235,38 +237,46 @@ def test_metrics_count_requests_times_and_masses(run, filters):
         assert below == 3 * (masses <= float(bound)).sum()
 
 
-def test_a_filter_is_loaded_again_when_its_file_changes(folder, filters, upstream, tmp_path):
+def shape_of(port):
+    return infer(port, ROWS, outputs=["probabilities"]).json["outputs"][0]["shape"]
+
+
+def test_a_filter_is_loaded_again_when_its_file_changes(filters, upstream, tmp_path, monkeypatch):
+    monkeypatch.setattr(running_module, "WATCH_SECONDS", 0.01)
     first, second = filters
     path = tmp_path / "f.safetensors"
     first.save(path)
-    with serving(upstream.port, {"animals": path}) as served:
-
-        def events():
-            lines = [json.loads(line) for line in served.log.read_text().splitlines()]
-            return [line for line in lines if line["event"] == "reload"]
-
-        def await_events(number):
-            until = time.monotonic() + PATIENCE
-            while len(events()) < number and time.monotonic() < until:
-                time.sleep(0.02)
-            return events()[number - 1]
-
-        def shape():
-            return infer(served.port, ROWS, outputs=["probabilities"]).json["outputs"][0]["shape"]
-
-        assert shape() == [5, len(first.classes)]
+    with Running(path, upstream) as running:
+        assert shape_of(running.port) == [5, len(first.classes)]
         second.save(path, overwrite=True)
-        assert "error" not in await_events(1)
-        assert shape() == [5, len(second.classes)]
-        path.write_bytes(b"nonsense")
-        assert "stays as it was" in await_events(2)["error"]
-        assert shape() == [5, len(second.classes)]
-        first.save(path, overwrite=True)
-        await_events(3)
+        assert "error" not in running.await_event("reload")
+        assert shape_of(running.port) == [5, len(second.classes)]
+        for number, damage in enumerate([lambda: path.write_bytes(b"nonsense"), path.unlink], 2):
+            damage()
+            assert "stays as it was" in running.await_event("reload", number)["error"]
+            assert shape_of(running.port) == [5, len(second.classes)]
+        first.save(path)
+        assert "error" not in running.await_event("reload", 4)
+        assert shape_of(running.port) == [5, len(first.classes)]
+
+
+def test_a_signal_loads_filters_again_at_once(folder, filters, upstream):
+    with serving(upstream.port, {"animals": folder / "first.safetensors"}) as served:
         served.process.send_signal(signal.SIGHUP)  # the file is the same
-        assert "error" not in await_events(4)
-        assert shape() == [5, len(first.classes)]
+        until = time.monotonic() + PATIENCE
+        while '"reload"' not in served.log.read_text() and time.monotonic() < until:
+            time.sleep(0.005)
+        *_, line = served.log.read_text().splitlines()
+        assert "error" not in json.loads(line)
         assert served.stop() == 0
+
+
+def test_an_upstream_that_is_down_is_said_to_be(run):
+    running = run(to=SimpleNamespace(port=free_port()))
+    answer = infer(running.port, ROWS)
+    assert (answer.status, {*answer.json}) == (502, {"error"})
+    assert ask(running.port, "GET", "/v2/health/live").status == 200
+    assert ask(running.port, "GET", "/v2/health/ready").status == 503
 
 
 @pytest.mark.parametrize(
