@@ -260,6 +260,26 @@ def test_a_filter_is_loaded_again_when_its_file_changes(filters, upstream, tmp_p
         assert shape_of(running.port) == [5, len(first.classes)]
 
 
+def test_files_are_watched_whatever_happens(filters, upstream, tmp_path, monkeypatch):
+    monkeypatch.setattr(running_module, "WATCH_SECONDS", 0.01)
+    first, second = filters
+    path = tmp_path / "f.safetensors"
+    first.save(path)
+    problems = [KeyError("bug"), None]
+
+    def served(fitted):
+        if fitted == second and (problem := problems.pop(0)) is not None:
+            raise problem
+        return ServedFilter(fitted)
+
+    with Running(path, upstream, served=served) as running:
+        second.save(path, overwrite=True)
+        assert "KeyError('bug'). The filter stays" in running.await_event("reload")["error"]
+        second.save(path, overwrite=True)
+        assert "error" not in running.await_event("reload", 2)
+        assert shape_of(running.port) == [5, len(second.classes)]
+
+
 def test_a_signal_loads_filters_again_at_once(folder, filters, upstream):
     with serving(upstream.port, {"animals": folder / "first.safetensors"}) as served:
         served.process.send_signal(signal.SIGHUP)  # the file is the same
@@ -345,6 +365,7 @@ def test_the_command_refuses_models_without_a_file_each(folder, filters):
     file = folder / "first.safetensors"
     assert "write it as NAME=FILE" in error("--model", str(file))
     assert "two filters" in error("--model", f"a={file}", "--model", f"a={file}")
+    assert "cannot be the name" in error("--model", f"a/b={file}")
     assert "none.safetensors" in error("--model", f"a={folder / 'none.safetensors'}")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
+from unlabel.errors import UnlabelError
 from unlabel.serve.http_messages import HttpError
 
 PLAIN = re.compile(rb"/[!-~]*")
@@ -61,3 +62,12 @@ target=b'/v2/models/my%20model/versions/3/infer')
         raise HttpError(404, "The request's path is not served.")
     written = "/".join(["", *(quote(part, safe="!$&'()*+,:=@") for part in parts)])
     return Path(parts, written.encode() + mark + query)
+
+
+def require_model_name(name: str) -> None:
+    """Refuse a name that no path can have: its model would pass without a filter."""
+    if FORBIDDEN.search(name):
+        raise UnlabelError(
+            f"{name!r} cannot be the name of a model (--model): leave out slashes and "
+            "the characters % ; ? #."
+        )
