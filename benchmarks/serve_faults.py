@@ -39,7 +39,8 @@ from servers import (
     start_filter,
     start_upstream,
 )
-from unlabel import LabelRemover, OutputFilter
+from unlabel import OutputFilter
+from unlabel.fitting import fit_filter
 from workload import confidences, machine
 
 CLIENTS, INPUTS = 32, 60
@@ -178,8 +179,8 @@ class Events:
 
 def filters() -> list[OutputFilter]:
     rows, truth = confidences(np.random.default_rng(0), 2000, len(LABELS))
-    remover = LabelRemover(remove=LABELS[:10], classes=LABELS)
-    first = remover.fit(rows, [LABELS[i] for i in truth]).filter_
+    names = [LABELS[i] for i in truth]
+    first = fit_filter(rows, names, classes=LABELS, remove=LABELS[:10])
     return [first, OutputFilter.mask(LABELS, {LABELS[5]: None, LABELS[6]: "other"})]
 
 

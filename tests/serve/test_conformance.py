@@ -35,7 +35,8 @@ def filters(tmp_path_factory):
 def served(upstream, filters):
     folder, *_ = filters
     models = dict.fromkeys(DATATYPES, folder / "first.safetensors")
-    with serving(upstream.port, models, "--allow", folder / "allow.json") as running:
+    options = ["--allow", folder / "allow.json", "--label-output", "label"]
+    with serving(upstream.port, models, *options) as running:
         yield running
 
 

@@ -143,6 +143,9 @@ REFUSED = {
     "two slashes": (plain(path="//192.0.2.1/v2/models/animals/infer"), {400, 404}),
     "line break in the path": (plain(path="/v2/models/a%0d%0aX-A:%201/infer"), {400, 404}),
     "NUL in the path": (plain(path="/v2/models/animals%00/infer"), {400, 404}),
+    "dots, encoded twice": (plain(path="/v2/models/%252e%252e/infer"), {400, 404}),
+    "a name, encoded twice": (plain(path="/v2/models/%2561nimals/infer"), {404}),
+    "a name with a parameter": (plain(path="/v2/models/animals;v=1/infer"), {404}),
     "another path": (plain(path="/admin"), {404}),
     "deep JSON": (sized(b"[" * 500_000), {400}),
     "deep parameters": (edited(b'"inputs"', b'"parameters": ' + b'{"a":' * 100_000), {400}),
@@ -175,7 +178,6 @@ REFUSED = {
 
 # Requests that may go upstream as they are, which refuses what it does not like.
 PASSED_ON = {
-    "dots, encoded twice": plain(path="/v2/models/%252e%252e/infer"),
     "unknown model": plain(path="/v2/models/no_such/infer"),
     "wrong shape": edited(b'"shape": [2, 4]', b'"shape": [2, 5]'),
     "negative shape": edited(b'"shape": [2, 4]', b'"shape": [-2, -4]'),
@@ -215,14 +217,11 @@ def test_1_gb_in_chunks_is_cut_short(served, upstream):
     assert upstream.received == []
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [post(LENGTH, body=BODY[:20]), post(CHUNKED, body=b"5\r\nab"), post()[:-10]],
-    ids=["body", "chunk", "headers"],
-)
-def test_a_request_that_does_not_end_is_given_up(served, upstream, sent):
-    reply = exchange(served.port, [sent], PATIENCE)
-    assert reply.status in {408, None}
+def test_requests_that_do_not_end_are_given_up(served, upstream):
+    cut_off = [post(LENGTH, body=BODY[:20]), post(CHUNKED, body=b"5\r\nab"), post()[:-10]]
+    with ThreadPoolExecutor() as clients:
+        replies = [*clients.map(lambda sent: exchange(served.port, [sent], PATIENCE), cut_off)]
+    assert [reply.status for reply in replies] == [408] * 3
     assert upstream.received == []
 
 
@@ -264,15 +263,30 @@ def test_headers_that_a_connection_names_are_not_taken_from_the_protocol(served,
     assert len(upstream.received) <= 1
 
 
-def test_keys_that_come_twice_hide_no_output(served):
-    """Upstream and filter must not disagree on which of two lists of outputs is meant."""
-    twice = edited(b'"inputs"', b'"outputs": [], "outputs": [{"name": "probabilities"}], "inputs"')
-    reply = exchange(served.port, [twice], PATIENCE)
-    if reply.status == 200:
-        given = np.array(json.loads(reply.body)["outputs"][0]["data"], dtype=np.float32)
-        np.testing.assert_array_equal(given.reshape(2, -1), served.expected)
-    else:
-        assert reply.status == 400
+CLASSES = b'[{"name": "probabilities", "parameters": {"classification": 3}}]'
+TWICE = {
+    "outputs": (b'"outputs": ' + CLASSES + b', "outputs": null, ', None),
+    "outputs, escaped": (b'"\\u006futputs": ' + CLASSES + b', "outputs": [], ', []),
+    "parameters": (
+        b'"outputs": [{"name": "probabilities", "parameters": {"classification": 3}, '
+        b'"parameters": {}}], ',
+        [{"name": "probabilities", "parameters": {}}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_keys_that_come_twice_come_once_upstream(served, upstream, name):
+    """Of two lists of outputs the upstream might take the first, and give unfiltered classes."""
+    text, read = TWICE[name]
+    reply = exchange(served.port, [edited(b'"inputs"', text + b'"inputs"')], PATIENCE)
+    assert reply.status == 200
+    given = np.array(json.loads(reply.body)["outputs"][0]["data"], dtype=np.float32)
+    np.testing.assert_array_equal(given.reshape(2, -1), served.expected)
+    pairs = json.loads(upstream.received[-1].body, object_pairs_hook=list)
+    assert sorted(key for key, _ in pairs) == ["inputs", "outputs"]
+    assert json.loads(upstream.received[-1].body)["outputs"] == read
+    assert upstream.received[-1].body.count(b"parameters") <= 1
 
 
 def test_all_labels_at_most_are_classified(served):

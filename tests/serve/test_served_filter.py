@@ -105,7 +105,7 @@ def test_texts_that_are_not_labels_stay():
 def test_numbers_of_labels_keep_the_models_numbering():
     mask = OutputFilter.mask(LABELS, ["cat"])
     outputs = [scores(), label_output(np.argmax(ROWS, axis=1).tolist(), "INT64")]
-    found = answered(ServedFilter(mask), outputs)["label"]
+    found = answered(ServedFilter(mask, labels="label"), outputs)["label"]
     assert found["data"] == [LABELS.index(label) for label in new_labels(fitted=mask)]
 
 
@@ -113,7 +113,7 @@ def test_a_new_label_has_no_number():
     outputs = [scores(), label_output(np.argmax(ROWS, axis=1).tolist(), "INT64")]
     assert "canine" in new_labels()
     with pytest.raises(ProtocolError, match="cannot give 'canine'"):
-        answered(ServedFilter(FITTED), outputs)
+        answered(ServedFilter(FITTED, labels="label"), outputs)
 
 
 @pytest.mark.parametrize("classes", [[10, 20, 30, 40, 50], ["10", "20", "30", "40", "50"]])
@@ -121,13 +121,37 @@ def test_a_new_label_has_no_number():
 def test_labels_that_are_numbers(classes, datatype):
     mask = OutputFilter.mask(classes, {classes[0]: None, classes[1]: type(classes[1])(99)})
     values = [int(classes[at]) for at in ROWS.argmax(axis=1)]
-    found = answered(ServedFilter(mask), [scores(), label_output(values, datatype)])["label"]
+    served = ServedFilter(mask, labels="label")
+    found = answered(served, [scores(), label_output(values, datatype)])["label"]
     assert found["data"] == [int(mask.classes[at]) for at in mask.apply(ROWS).argmax(axis=1)]
 
 
-def test_numbers_that_are_no_labels_stay():
-    counts = label_output([7, 7, 7, 7, 7, 7], "INT64", name="count")
-    assert answered(ServedFilter(FITTED), [scores(), counts])["count"] == counts
+@pytest.mark.parametrize("classes", [LABELS, [10, 20, 30, 40, 50]])
+def test_numbers_that_are_no_labels_are_refused_under_that_name(classes):
+    served = ServedFilter(OutputFilter.mask(classes, [classes[0]]), labels="count")
+    counts = label_output([10, 1, 7, 7, 7, 7], "INT64", name="count")
+    with pytest.raises(ProtocolError, match=r"'count' has (10|1), which is no label"):
+        answered(served, [scores(), counts])
+
+
+@pytest.mark.parametrize("shape", [[6], [6, 1]])
+def test_whole_numbers_are_labels_only_if_they_are_said_to_be(shape):
+    for values in ([7] * 6, np.argmax(ROWS, axis=1).tolist()):
+        outputs = [scores(), label_output(values, "INT64", shape, name="count")]
+        with pytest.raises(ProtocolError, match="'count' has a whole number per row"):
+            answered(ServedFilter(FITTED), outputs)
+        for named in ([], "", "label"):
+            assert answered(ServedFilter(FITTED, labels=named), outputs)["count"] == outputs[1]
+
+
+def test_other_numbers_stay():
+    others = [
+        label_output(np.argmax(ROWS, axis=1).astype(float).tolist(), "FP32", name="score"),
+        label_output([7] * 12, "INT64", [6, 2], name="pairs"),
+        label_output([7], "INT64", [1], name="total"),
+    ]
+    found = answered(ServedFilter(FITTED), [scores(), *others])
+    assert [*found.values()][1:] == others
 
 
 def test_label_outputs_can_be_named():
@@ -138,13 +162,6 @@ def test_label_outputs_can_be_named():
     assert found["b"]["data"] == new_labels()
     with pytest.raises(ProtocolError, match="cannot be the labels"):
         answered(ServedFilter(FITTED, labels=["b"]), [scores(), label_output(["cat"], name="b")])
-
-
-def test_ties_count_as_top():
-    rows = np.full((1, 5), 0.2)
-    mask = OutputFilter.mask(LABELS, ["cat"])
-    outputs = [scores(rows), label_output([3], "INT64")]
-    assert answered(ServedFilter(mask), outputs)["label"]["data"] == [1]
 
 
 def test_unknown_is_an_answer_of_labels_alone():
@@ -163,8 +180,8 @@ def test_unknown_among_numbers_needs_a_number():
     mask = OutputFilter.mask(LABELS, ["cat"])
     outputs = [scores(), label_output(np.argmax(ROWS, axis=1).tolist(), "INT64")]
     with pytest.raises(ProtocolError, match="cannot give 'unknown'"):
-        answered(ServedFilter(mask, unknown_above=0.5), outputs)
-    found = answered(ServedFilter(mask, unknown_above=0.5, unknown="-1"), outputs)
+        answered(ServedFilter(mask, labels="label", unknown_above=0.5), outputs)
+    found = answered(ServedFilter(mask, labels="label", unknown_above=0.5, unknown="-1"), outputs)
     assert found["label"]["data"][0] == -1
 
 
@@ -333,10 +350,15 @@ def request_of(**fields):
     return read_request(json.dumps({"inputs": [], **fields}).encode(), None)
 
 
-def test_requests_go_upstream_unchanged_unless_something_is_computed_here():
-    for fields in ({}, {"outputs": []}, {"outputs": [{"name": "scores"}]}, {"parameters": None}):
-        assert prepare(request_of(**fields), "scores") == (Asked(), None)
-    assert prepare(request_of(outputs=[{"name": "label"}]), None) == (Asked(), None)
+def test_requests_ask_for_the_same_unless_something_is_computed_here():
+    for fields in ({}, {"outputs": []}, {"parameters": None}):
+        assert prepare(request_of(**fields), "scores") == (Asked(), {})
+    for outputs in (
+        [{"name": "scores"}],
+        [{"name": "scores", "parameters": {"binary_data": True}}],
+    ):
+        assert prepare(request_of(outputs=outputs), "scores") == (Asked(), {"outputs": outputs})
+    assert prepare(request_of(outputs=[{"name": "label"}]), None)[0] == Asked()
 
 
 def test_classified_outputs_are_asked_for_as_they_are():

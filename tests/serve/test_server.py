@@ -1,37 +1,36 @@
 """The server's own decisions: shadow mode, reloading, limits, metrics and the log."""
 
-import asyncio
-import contextlib
 import gzip
 import io
 import json
 import os
 import signal
 import socket
-import threading
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from serving import ask, infer, inference, saved_filters, serving
+from running import Running, talk
+from serving import PATIENCE, ask, free_port, infer, inference, serving
 from unlabel._files.digest import sha256_of
 from unlabel.cli import app
 from unlabel.errors import UnlabelError
 from unlabel.serve import ServedFilter
+from unlabel.serve import running as running_module
+from unlabel.serve.http_messages import decoded
 from unlabel.serve.logs import Log
 from unlabel.serve.paths import read_path
-from unlabel.serve.reloading import WatchedFilter
 from unlabel.serve.running import Options, Server
 from upstream import Upstream
 from upstream_model import LABELS, confidences, outputs_of
 
 ROWS = np.random.default_rng(2).normal(size=(5, 4)).astype(np.float32)
-PATIENCE = 20
 INFER = "/v2/models/animals/infer"
 
 
@@ -44,79 +43,6 @@ class LabelsByDefault(Upstream):
             asked.setdefault("outputs", [{"name": "label"}])
             request = request._replace(body=msgspec.json.encode(asked))
         return super()._respond(request)
-
-
-@pytest.fixture(scope="module")
-def upstream():
-    with Upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("filters")
-
-
-@pytest.fixture(scope="module")
-def filters(folder):
-    return saved_filters(folder)
-
-
-class Running:
-    """A server in a thread of this process."""
-
-    def __init__(self, path, upstream, served=ServedFilter, **options):
-        watched = {"animals": WatchedFilter(path, served)}
-        address = f"http://127.0.0.1:{upstream.port}"
-        self.server = Server(Options(upstream=address, port=0, **options), watched)
-        self._log = io.BytesIO()
-        self.server.service.log = Log(self._log)
-
-    def __enter__(self):
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(
-            target=self.loop.run_until_complete, args=[self.server.run()]
-        )
-        self.thread.start()
-        self.port = self.await_event("listening")["port"]
-        return self
-
-    def __exit__(self, *_):
-        self.loop.call_soon_threadsafe(self.server.stop)
-        self.thread.join(PATIENCE)
-        self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        self.loop.close()
-
-    @property
-    def log(self):
-        return [json.loads(line) for line in self._log.getvalue().splitlines()]
-
-    def await_event(self, name):
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
-            for line in self.log:
-                if line["event"] == name:
-                    return line
-            time.sleep(0.005)
-        raise AssertionError(f"no {name} in {self.log}")
-
-    def metrics(self):
-        text = ask(self.port, "GET", "/metrics").body.decode()
-        return {
-            (sample.name, *sorted(sample.labels.items())): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-
-
-@pytest.fixture
-def run(folder, filters, upstream):
-    with contextlib.ExitStack() as stack:
-
-        def start(file="first.safetensors", to=upstream, **options):
-            return stack.enter_context(Running(folder / file, to, **options))
-
-        yield start
 
 
 def test_in_shadow_the_model_answers_and_changes_are_counted(run, filters, upstream):
@@ -214,17 +140,14 @@ def test_labels_alone_are_filtered_where_the_confidences_have_a_name(folder, fil
     assert received == (1 if is_asked_for else 2)
 
 
-def test_packed_requests_are_read(run, filters, upstream):
+def test_packed_requests_go_upstream_unpacked(run, filters, upstream):
     running = run()
     headers, body = inference(ROWS, outputs=["probabilities"])
     packed = {**headers, "Content-Encoding": "gzip"}
     answer = ask(running.port, "POST", INFER, gzip.compress(body), packed)
-    assert answer.status == 400  # the test's upstream cannot read it
-    assert upstream.received[-1].headers["content-encoding"] == "gzip"
-    options = [{"name": "probabilities", "parameters": {"classification": 1}}]
-    body = json.dumps({**json.loads(body), "outputs": options}).encode()
-    answer = ask(running.port, "POST", INFER, gzip.compress(body), packed)
-    assert answer.json["outputs"][0]["shape"] == [5, 1]  # changed, it went up unpacked
+    expected = filters[0].apply(confidences(ROWS))
+    np.testing.assert_array_equal(answer.tensors["probabilities"], expected)
+    assert "content-encoding" not in upstream.received[-1].headers
     answer = ask(running.port, "POST", INFER, body, {**headers, "Content-Encoding": "br"})
     assert (answer.status, "br" in answer.json["error"]) == (400, True)
 
@@ -266,52 +189,6 @@ def test_the_upstreams_time_is_limited(run):
     answer = infer(running.port, ROWS, fault="slow=5")
     assert answer.status == 504
     assert "0.3 seconds" in answer.json["error"]
-
-
-def talk(port, *parts):
-    """Send parts, each after something came back for the one before; return all that came."""
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
-        received = b""
-        for part in parts:
-            connection.sendall(part)
-            received += connection.recv(1 << 16)
-        connection.shutdown(socket.SHUT_WR)
-        while data := connection.recv(1 << 16):
-            received += data
-    return received
-
-
-def head(method=b"POST", target=b"/v2/models/animals/infer", **headers):
-    lines = [b"%s %s HTTP/1.1" % (method, target), b"Host: x"]
-    lines += [f"{name.replace('_', '-')}: {value}".encode() for name, value in headers.items()]
-    return b"\r\n".join([*lines, b"", b""])
-
-
-def test_bodies_that_wait_for_a_word_get_it(run):
-    _, body = inference(ROWS, outputs=["probabilities"])
-    received = talk(run().port, head(expect="100-continue", content_length=len(body)), body)
-    assert received.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
-    received = talk(run(max_body=10).port, head(expect="100-continue", content_length=99))
-    assert received.startswith(b"HTTP/1.1 413 ")
-    assert talk(run().port, head(expect="miracles", content_length=9)).startswith(b"HTTP/1.1 417")
-
-
-def test_requests_that_do_not_wait_are_answered_in_turn(run):
-    several = b"".join(
-        head(b"GET", b"/v2/models/%s" % name) for name in (b"animals", b"no", b"others")
-    )
-    received = talk(run().port, several + b"nonsense\r\n\r\n")
-    statuses = [part[:3] for part in received.split(b"HTTP/1.1 ")[1:]]
-    assert statuses == [b"200", b"404", b"200"]
-    assert b"unlabel-filter" in received.partition(b"404")[0]
-
-
-def test_the_answer_to_head_has_no_body(run):
-    received = talk(run().port, head(b"HEAD", b"/v2") + head(b"GET", b"/v2/health/live"))
-    first, second = received.split(b"HTTP/1.1 ")[1:]
-    assert first.startswith(b"405")
-    assert first.endswith(b"\r\n\r\n")
-    assert second.startswith(b"200")
 
 
 def test_the_log_has_a_line_per_request_and_no_confidences(run):
@@ -360,42 +237,74 @@ def test_metrics_count_requests_times_and_masses(run, filters):
         assert below == 3 * (masses <= float(bound)).sum()
 
 
-def test_a_filter_is_loaded_again_when_its_file_changes(folder, filters, upstream, tmp_path):
+def shape_of(port):
+    return infer(port, ROWS, outputs=["probabilities"]).json["outputs"][0]["shape"]
+
+
+def test_a_filter_is_loaded_again_when_its_file_changes(filters, upstream, tmp_path, monkeypatch):
+    monkeypatch.setattr(running_module, "WATCH_SECONDS", 0.01)
     first, second = filters
     path = tmp_path / "f.safetensors"
     first.save(path)
-    with serving(upstream.port, {"animals": path}) as served:
-
-        def events():
-            lines = [json.loads(line) for line in served.log.read_text().splitlines()]
-            return [line for line in lines if line["event"] == "reload"]
-
-        def await_events(number):
-            until = time.monotonic() + PATIENCE
-            while len(events()) < number and time.monotonic() < until:
-                time.sleep(0.02)
-            return events()[number - 1]
-
-        def shape():
-            return infer(served.port, ROWS, outputs=["probabilities"]).json["outputs"][0]["shape"]
-
-        assert shape() == [5, len(first.classes)]
+    with Running(path, upstream) as running:
+        assert shape_of(running.port) == [5, len(first.classes)]
         second.save(path, overwrite=True)
-        assert "error" not in await_events(1)
-        assert shape() == [5, len(second.classes)]
-        path.write_bytes(b"nonsense")
-        assert "stays as it was" in await_events(2)["error"]
-        assert shape() == [5, len(second.classes)]
-        first.save(path, overwrite=True)
-        await_events(3)
+        assert "error" not in running.await_event("reload")
+        assert shape_of(running.port) == [5, len(second.classes)]
+        for number, damage in enumerate([lambda: path.write_bytes(b"nonsense"), path.unlink], 2):
+            damage()
+            assert "stays as it was" in running.await_event("reload", number)["error"]
+            assert shape_of(running.port) == [5, len(second.classes)]
+        first.save(path)
+        assert "error" not in running.await_event("reload", 4)
+        assert shape_of(running.port) == [5, len(first.classes)]
+
+
+def test_files_are_watched_whatever_happens(filters, upstream, tmp_path, monkeypatch):
+    monkeypatch.setattr(running_module, "WATCH_SECONDS", 0.01)
+    first, second = filters
+    path = tmp_path / "f.safetensors"
+    first.save(path)
+    problems = [KeyError("bug"), None]
+
+    def served(fitted):
+        if fitted == second and (problem := problems.pop(0)) is not None:
+            raise problem
+        return ServedFilter(fitted)
+
+    with Running(path, upstream, served=served) as running:
+        second.save(path, overwrite=True)
+        assert "KeyError('bug'). The filter stays" in running.await_event("reload")["error"]
+        second.save(path, overwrite=True)
+        assert "error" not in running.await_event("reload", 2)
+        assert shape_of(running.port) == [5, len(second.classes)]
+
+
+def test_a_signal_loads_filters_again_at_once(folder, filters, upstream):
+    with serving(upstream.port, {"animals": folder / "first.safetensors"}) as served:
         served.process.send_signal(signal.SIGHUP)  # the file is the same
-        assert "error" not in await_events(4)
-        assert shape() == [5, len(first.classes)]
+        until = time.monotonic() + PATIENCE
+        while '"reload"' not in served.log.read_text() and time.monotonic() < until:
+            time.sleep(0.005)
+        *_, line = served.log.read_text().splitlines()
+        assert "error" not in json.loads(line)
         assert served.stop() == 0
 
 
+def test_an_upstream_that_is_down_is_said_to_be(run):
+    running = run(to=SimpleNamespace(port=free_port()))
+    answer = infer(running.port, ROWS)
+    assert (answer.status, {*answer.json}) == (502, {"error"})
+    assert ask(running.port, "GET", "/v2/health/live").status == 200
+    assert ask(running.port, "GET", "/v2/health/ready").status == 503
+
+
 @pytest.mark.parametrize(
-    "url", ["localhost:8080", "ftp://x", "http://", "http://x:99999", "http://x/v2", "http://u@x"]
+    "url",
+    [
+        *("localhost:8080", "ftp://x", "http://", "http://x:99999", "http://x/v2", "http://u@x"),
+        *("http://:secret@x", "http://\xe4..x"),
+    ],
 )
 def test_the_upstream_is_an_address(folder, filters, url):
     with pytest.raises(UnlabelError, match="address"):
@@ -420,12 +329,32 @@ def test_a_target_that_is_no_path_is_malformed(target):
     [
         *(b"/v2/../etc", b"/v2/%2e%2e/etc", b"/v2/.", b"/v2//models", b"/v2/models/a%2Finfer"),
         *(b"/v2/models/a%5cb", b"/v2/models/a%00", b"/v2/models/a%0d%0aX", b"/v2/models/%7f"),
+        *(b"/v2/models/%2561", b"/v2/models/a;b", b"/v2/models/a%3fb", b"/v2/models/a%23b"),
     ],
 )
 def test_a_path_that_may_be_read_in_two_ways_is_not_served(target):
     with pytest.raises(UnlabelError) as caught:
         read_path(target)
     assert caught.value.status == 404
+
+
+def test_targets_are_short():
+    read_path(b"/v2/models/" + b"a" * 8000)
+    with pytest.raises(UnlabelError, match="8192 bytes") as caught:
+        read_path(b"/v2/models/" + b"a" * 9000)
+    assert caught.value.status == 414
+
+
+def test_packed_content_ends_where_it_says():
+    packed = gzip.compress(b"first")
+    assert decoded(packed, b"gzip", 99) == b"first"
+    with pytest.raises(ValueError, match="data behind its end"):
+        decoded(packed + gzip.compress(b"second"), b"gzip", 99)
+
+
+def test_a_log_may_have_nowhere_to_go(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    Log().write("request", status=200)
 
 
 def test_the_command_refuses_models_without_a_file_each(folder, filters):
@@ -436,6 +365,7 @@ def test_the_command_refuses_models_without_a_file_each(folder, filters):
     file = folder / "first.safetensors"
     assert "write it as NAME=FILE" in error("--model", str(file))
     assert "two filters" in error("--model", f"a={file}", "--model", f"a={file}")
+    assert "cannot be the name" in error("--model", f"a/b={file}")
     assert "none.safetensors" in error("--model", f"a={folder / 'none.safetensors'}")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

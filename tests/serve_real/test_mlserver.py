@@ -86,7 +86,7 @@ def ports(models, running):
     files = {name: model.file for name, model in by_name.items()}
     with (
         running(command, direct, "digits", folder / "log", cwd=folder),
-        serving(direct, files) as served,
+        serving(direct, files, "--label-output", "predict") as served,
     ):
         yield direct, served.port
 

@@ -50,8 +50,8 @@ def serve(
     label_output: Annotated[
         list[str] | None,
         typer.Option(
-            help="An output with each row's label; repeat it for more. Default: found by their "
-            "values.",
+            help="An output with each row's label; repeat it for more, '' for none. Default: "
+            "outputs whose texts are labels; whole numbers must be named.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,

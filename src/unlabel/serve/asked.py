@@ -88,11 +88,12 @@ def read_asked(
     return Asked(allow_list, classified)
 
 
-def prepare(request: Message, output: str | None) -> tuple[Asked, dict[str, Any] | None]:
-    """Read what a request asks; return it and the fields that change on the way upstream, if any.
+def prepare(request: Message, output: str | None) -> tuple[Asked, dict[str, Any]]:
+    """Read what a request asks; return it and the fields that are written anew for the upstream.
 
     Outputs that are to be classified are asked for as raw tensors. The output with the
-    confidences, if its name is known, is asked for where others are.
+    confidences, if its name is known, is asked for where others are. The rest is written as it was
+    read: of a key that comes twice the last counts here, and the upstream might take the first.
     """
     try:
         named = request.field("outputs", list[dict[str, Any]] | None, WHAT)
@@ -100,13 +101,10 @@ def prepare(request: Message, output: str | None) -> tuple[Asked, dict[str, Any]
     except ProtocolError as error:
         raise RequestError(str(error)) from error
     if not named:
-        return asked, None
+        return asked, {}
     names = [each["name"] for each in named]
-    is_missing = output is not None and output not in names
-    if not is_missing and not asked.classified:
-        return asked, None
     upstream = [_raw(each) for each in named]
-    if is_missing:
+    if output is not None and output not in names:
         upstream.append({"name": output})
         asked = replace(asked, outputs=tuple(names))
     return asked, {"outputs": upstream}

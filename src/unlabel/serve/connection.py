@@ -61,6 +61,7 @@ class _Connection(asyncio.Protocol):
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._is_ending = False  # nothing more is taken in
+        self._has_eof = False  # the client has ended its side
         self._is_within = False  # a request has begun
         self._holds_place = False  # the request that comes in counts among those in flight
         self._head_size = 0
@@ -92,7 +93,7 @@ class _Connection(asyncio.Protocol):
         # A client may end its side after a request and wait for the answer.
         if self._task is None:
             return False
-        self._is_ending = True
+        self._is_ending = self._has_eof = True
         return True
 
     def data_received(self, data: bytes) -> None:
@@ -132,15 +133,18 @@ class _Connection(asyncio.Protocol):
             raise _too_long_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._has_head:  # a trailer, which nobody has checked
+            return
         self._headers.append((name.lower(), value))
         self._head_size += len(name) + len(value)
         if self._head_size > MAX_HEAD:
             raise _too_long_head()
 
     def on_headers_complete(self) -> None:
-        self._has_head, self._keeps_alive = True, self._parser.should_keep_alive()
+        is_old = self._parser.get_http_version() == "1.0"  # when connections were for one request
+        self._has_head, self._keeps_alive = True, self._parser.should_keep_alive() and not is_old
         named = [name for name, _ in self._headers]
-        if named.count(b"host") != 1 and self._parser.get_http_version() != "1.0":
+        if named.count(b"host") != 1 and not is_old:
             raise HttpError(400, "The request needs one Host header.")
         found = dict(self._headers)
         if int(found.get(b"content-length", b"0")) > self._server.max_body:
@@ -191,13 +195,14 @@ class _Connection(asyncio.Protocol):
             request, closing = self._waiting.popleft()
             try:
                 response = await self._server.handle(request)
-            finally:
+                is_last = not self._waiting and (self._is_ending or self._server.is_closing)
+                closing = closing or is_last
+                if request.method == b"HEAD":  # whose answer has no body
+                    response.body = b""
+                is_taken = await self._write(response, closing=closing)
+            finally:  # until then the answer takes up memory
                 self._server.in_flight -= 1
-            is_last = not self._waiting and (self._is_ending or self._server.is_closing)
-            closing = closing or is_last
-            if request.method == b"HEAD":  # whose answer has no body
-                response.body = b""
-            if not await self._write(response, closing=closing) or closing:
+            if not is_taken or closing:
                 break
             self._transport.resume_reading()
         self._task = None
@@ -237,7 +242,7 @@ class _Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._transport.resume_reading()
-        if self._transport.can_write_eof():
+        if self._transport.can_write_eof() and not self._has_eof:
             self._transport.write_eof()
             self._set_timer(LINGER_SECONDS, self._transport.abort)
         else:

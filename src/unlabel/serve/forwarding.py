@@ -8,16 +8,21 @@ from typing import Any
 import msgspec
 
 from unlabel.serve.http_messages import (
+    HOP_BY_HOP,
     JSON_LENGTH,
     OF_THE_BODY,
     Header,
     Request,
     Response,
-    end_to_end,
+    without,
 )
 from unlabel.serve.protocol import JSON_ERRORS, Message
 
-NOT_FOR_UPSTREAM = (b"host", b"content-length", b"expect")
+# The headers that are left out of a request, of one whose answer is read here, and of answers.
+OF_REQUESTS = HOP_BY_HOP | {b"host", b"content-length", b"expect"}
+OF_READ = OF_REQUESTS | {b"accept-encoding"}
+OF_ANSWERS = HOP_BY_HOP | {b"content-length"}
+OF_REWRITTEN = HOP_BY_HOP | OF_THE_BODY
 
 
 def error_message(response: Response) -> str | None:
@@ -31,35 +36,30 @@ def error_message(response: Response) -> str | None:
 
 def passed(answer: Response) -> Response:
     """Give an answer as it goes to the client, unchanged."""
-    headers = end_to_end(answer.headers, without=[b"content-length"])
-    return Response(answer.status, headers, answer.body)
+    return Response(answer.status, without(answer.headers, OF_ANSWERS), answer.body)
 
 
 def rewritten(answer: Response, body: bytes, headers: list[Header]) -> Response:
     """Give an answer another body, and the headers that go with it."""
-    kept = end_to_end(answer.headers, without=OF_THE_BODY)
+    kept = without(answer.headers, OF_REWRITTEN)
     return Response(answer.status, [*kept, *headers], body)
 
 
 def unchanged(request: Request) -> list[Header]:
-    """Give the headers for a request whose answer passes as it is."""
-    return end_to_end(request.headers, without=NOT_FOR_UPSTREAM)
+    """Give the headers for a request that goes upstream as it is."""
+    return without(request.headers, OF_REQUESTS)
 
 
 def understood(request: Request) -> list[Header]:
     """Give the headers for a request whose answer has to be read here."""
-    headers = end_to_end(request.headers, without=(*NOT_FOR_UPSTREAM, b"accept-encoding"))
-    headers.append((b"accept-encoding", b"identity"))
-    length = request.header(JSON_LENGTH)
-    if length is not None and (JSON_LENGTH, length) not in headers:
-        headers.append((JSON_LENGTH, length))  # `Connection` named it, and both sides need it
-    return headers
+    kept = without(request.headers, OF_READ)
+    return [*kept, (b"accept-encoding", b"identity")]
 
 
 def changed_request(
     message: Message, changed: Mapping[str, Any], headers: list[Header]
 ) -> tuple[bytes, list[Header]]:
-    """Write a request with changed fields; return its body and its headers."""
+    """Write a request from the fields that were read, some of them changed, with its headers."""
     text = msgspec.json.encode({**message.fields, **changed})
     kept = [each for each in headers if each[0] not in (JSON_LENGTH, b"content-encoding")]
     if message.binary:

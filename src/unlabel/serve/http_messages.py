@@ -88,10 +88,8 @@ def _phrase(status: int) -> bytes:
         return b"Unknown"
 
 
-def end_to_end(headers: Iterable[Header], *, without: Iterable[bytes] = ()) -> list[Header]:
-    """Leave out the headers that are for one connection alone, and those `without`."""
-    headers = [*headers]
-    dropped = HOP_BY_HOP.union(without)
+def without(headers: list[Header], dropped: frozenset[bytes]) -> list[Header]:
+    """Leave out the headers that are `dropped`, and those that `Connection` names."""
     for name, value in headers:
         if name == b"connection":
             dropped |= {option.strip().lower() for option in value.split(b",")}
@@ -123,4 +121,6 @@ def decoded(body: bytes, coding: bytes | None, max_size: int) -> bytes:
         raise OverflowError(f"unpacked it has more than {max_size} bytes")
     if not stream.eof:
         raise ValueError(f"its {coding.decode()} is cut off")
+    if stream.unused_data:  # which others might read
+        raise ValueError(f"its {coding.decode()} has data behind its end")
     return content

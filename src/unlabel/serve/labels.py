@@ -13,7 +13,7 @@ import numpy as np
 from unlabel._labels import known_columns
 from unlabel._typing import Columns, Floats, Label
 from unlabel.filter import OutputFilter
-from unlabel.serve.protocol import BYTES, NUMBERS, Array, ProtocolError, Tensor
+from unlabel.serve.protocol import BYTES, INTEGERS, NUMBERS, Array, ProtocolError, Tensor
 
 WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")
 SEPARATORS = (",", ", ", ";", "\n", "\t", " ")
@@ -29,37 +29,21 @@ class LabelNames:
         self.old_texts = [str(label) for label in fitted.classes_in]
         self.new_texts = [str(label) for label in fitted.classes]
         self._texts = np.array([str(label) for label in self.answers], dtype=object)
-        self._column_of_text = {text: column for column, text in enumerate(self.old_texts)}
-
-    @cached_property
-    def _columns_of_numbers(self) -> dict[float, int]:
-        numbers = map(_number, self.fitted.classes_in)
-        return {number: at for at, number in enumerate(numbers) if number is not None}
+        self._old_labels = {*self.old_texts}
 
     def is_label_output(self, tensor: Tensor, rows: Floats) -> bool:
-        """Tell whether an output gives the label of each row.
+        """Tell whether an output gives the label of each row: texts that are labels of the model.
 
-        Texts must be labels of the model; numbers must be the top label of every row, or its
-        column.
+        Nobody can tell whether whole numbers are labels or counts, say: these must be named.
         """
         if not _fits(tensor, rows):
             return False
-        values = tensor.values().ravel().tolist()
-        if tensor.datatype == BYTES:
-            return all(text in self._column_of_text for text in values)
-        flat = rows.reshape(-1, rows.shape[-1])
-        return self._are_top(self._by_label(values), flat) or self._are_top(values, flat)
-
-    def _by_label(self, values: Sequence[float]) -> list[int]:
-        return [self._columns_of_numbers.get(value, -1) for value in values]
-
-    def _are_top(self, columns: Sequence[float], rows: Floats) -> bool:
-        """Tell whether columns have the largest value of their rows, be it a tie."""
-        at = np.array(columns, dtype=np.float64)
-        if not ((at >= 0) & (at < rows.shape[1]) & (at == np.floor(at))).all():
-            return False
-        top = rows[np.arange(len(rows)), at.astype(np.intp)]
-        return bool((top == rows.max(axis=1, initial=-np.inf)).all())
+        if tensor.datatype in INTEGERS:
+            raise ProtocolError(
+                f"The output {tensor.name!r} has a whole number per row, which may be its label: "
+                "name the outputs that give labels with labels (--label-output), '' if none does."
+            )
+        return tensor.datatype == BYTES and self._old_labels.issuperset(tensor.values().flat)
 
     def recomputed(self, tensor: Tensor, rows: Floats, answers: Columns) -> Tensor:
         """Give an output of labels the new answers, columns of the result's labels."""
@@ -71,23 +55,36 @@ class LabelNames:
         if tensor.datatype == BYTES:
             new: Array = self._texts[answers]
         else:
-            new = self._as_numbers(tensor, rows, answers)
+            new = self._as_numbers(tensor, answers)
         return tensor.changed(new.reshape(tensor.shape))
 
-    def _as_numbers(self, tensor: Tensor, rows: Floats, answers: Columns) -> Array:
-        """Give labels that are numbers themselves, or else their columns in the model."""
-        flat = rows.reshape(-1, rows.shape[-1])
-        by_label = self._by_label(tensor.values().ravel().tolist())
-        names: list[Any]
-        if self._are_top(by_label, flat) or len(self._columns_of_numbers) == flat.shape[1]:
-            names = [_number(label) for label in self.answers]
-        else:
-            columns = known_columns(self.fitted.classes, self.fitted.classes_in).tolist()
-            names = [None if column < 0 else column for column in columns]
-            names += [_number(label) for label in self.answers[len(columns) :]]
+    @cached_property
+    def _numbering(self) -> tuple[set[float], list[float | None]]:
+        """The numbers of the model's labels, and of the answers.
+
+        Labels that are numbers themselves stand for themselves, others for their columns in the
+        model.
+        """
+        old = [_number(label) for label in self.fitted.classes_in]
+        new = [_number(label) for label in self.answers]
+        labels = {number for number in old if number is not None}
+        if None not in old:
+            return labels, new
+        columns = known_columns(self.fitted.classes, self.fitted.classes_in).tolist()
+        new[: len(columns)] = [None if column < 0 else column for column in columns]
+        return {*range(len(old))}, new
+
+    def _as_numbers(self, tensor: Tensor, answers: Columns) -> Array:
+        known, names = self._numbering
+        for value in tensor.values().ravel().tolist():
+            if value not in known:
+                raise ProtocolError(
+                    f"The output {tensor.name!r} has {value}, which is no label of the model."
+                )
         dtype = np.dtype(NUMBERS[tensor.datatype])
         for column in np.unique(answers).tolist():
-            if names[column] is None or not _holds(dtype, names[column]):
+            number = names[column]
+            if number is None or not _holds(dtype, number):
                 raise ProtocolError(
                     f"The output {tensor.name!r} gives labels as {tensor.datatype} and cannot give "
                     f"{self.answers[column]!r}: name it by such a number, or ask for other outputs."

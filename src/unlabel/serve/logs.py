@@ -17,10 +17,14 @@ class Log:
     """A log, by default on standard error."""
 
     def __init__(self, to: BinaryIO | None = None) -> None:
-        self._to = sys.stderr.buffer if to is None else to
+        if to is None and sys.stderr is not None:  # which may have been closed
+            to = sys.stderr.buffer
+        self._to = to
 
     def write(self, event: str, **facts: Any) -> None:
         """Write a line; facts that are None are left out."""
+        if self._to is None:
+            return
         second, fraction = divmod(time.time(), 1)
         line = {"time": f"{_second(int(second))}.{int(fraction * 1000):03}Z", "event": event}
         for name, fact in facts.items():

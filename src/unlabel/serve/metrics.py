@@ -119,7 +119,7 @@ class _Histogram:
     def observe(self, model: str, values: float | Float64s) -> None:
         pending = self._pending[model]
         pending.append(values)
-        if len(pending) >= PENDING or np.size(values) >= PENDING:
+        if len(pending) >= PENDING or (not isinstance(values, float) and len(values) >= PENDING):
             self._count(model)
 
     def _count(self, model: str) -> None:

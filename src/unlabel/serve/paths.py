@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
+from unlabel.errors import UnlabelError
 from unlabel.serve.http_messages import HttpError
 
 PLAIN = re.compile(rb"/[!-~]*")
 QUERY = re.compile(rb"[!$&-;=?-Z_a-z~%]*")
-FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]|\A\.{0,2}\Z")
+# A server may take these, decoded, for the end of a name, or decode once more.
+FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\%;?#]|\A\.{0,2}\Z")
+MAX_TARGET = 8192  # bytes
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Path:
         return rest[2:] if rest[:1] == ("versions",) and len(rest) > 1 else rest
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def read_path(target: bytes) -> Path:
     """Take a request's target apart, and write it anew for the upstream.
 
@@ -46,6 +49,8 @@ def read_path(target: bytes) -> Path:
     Path(parts=('v2', 'models', 'my model', 'versions', '3', 'infer'), \
 target=b'/v2/models/my%20model/versions/3/infer')
     """
+    if len(target) > MAX_TARGET:
+        raise HttpError(414, f"The request's target has more than {MAX_TARGET} bytes.")
     path, mark, query = target.partition(b"?")
     if not PLAIN.fullmatch(path) or path.startswith(b"//") or not QUERY.fullmatch(query):
         raise HttpError(400, "The request's target is not a path.")
@@ -55,5 +60,14 @@ target=b'/v2/models/my%20model/versions/3/infer')
         raise HttpError(400, "The request's path is not UTF-8.") from error
     if any(map(FORBIDDEN.search, parts)):
         raise HttpError(404, "The request's path is not served.")
-    written = "/".join(["", *(quote(part, safe="!$&'()*+,:;=@") for part in parts)])
+    written = "/".join(["", *(quote(part, safe="!$&'()*+,:=@") for part in parts)])
     return Path(parts, written.encode() + mark + query)
+
+
+def require_model_name(name: str) -> None:
+    """Refuse a name that no path can have: its model would pass without a filter."""
+    if FORBIDDEN.search(name):
+        raise UnlabelError(
+            f"{name!r} cannot be the name of a model (--model): leave out slashes and "
+            "the characters % ; ? #."
+        )

@@ -79,7 +79,8 @@ def split_message(body: bytes, header_length: int | None, what: str) -> tuple[by
         )
     text = body[:end]
     try:
-        text.decode()  # parts that pass undecoded must not be read differently elsewhere
+        if not text.isascii():
+            text.decode()  # parts that pass undecoded must not be read differently elsewhere
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{what} is not valid: its JSON is not UTF-8.") from error
     return text, memoryview(body)[end:]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from unlabel.errors import UnlabelError
 from unlabel.serve.connection import Connections
+from unlabel.serve.paths import require_model_name
 from unlabel.serve.reloading import WatchedFilter
 from unlabel.serve.server import Service
 from unlabel.serve.upstream import Upstream
@@ -37,6 +38,8 @@ class Server:
     """A server with its filters; `run` returns when it has been told to stop."""
 
     def __init__(self, options: Options, filters: Mapping[str, WatchedFilter]) -> None:
+        for name in filters:
+            require_model_name(name)
         self.options, self.filters = options, filters
         upstream = Upstream(options.upstream, timeout=options.timeout, max_body=options.max_body)
         self.service = Service(upstream, filters, options.only_filtered, options.shadow)
@@ -110,8 +113,9 @@ class Server:
         try:
             if not watched.reload(force=is_forced):
                 return
-        except UnlabelError as error:
-            problem: str | None = f"{error} The filter stays as it was."
+        except Exception as error:  # or nobody would watch the files any longer
+            sentence = str(error) if isinstance(error, UnlabelError) else f"{error!r}."
+            problem: str | None = f"{sentence} The filter stays as it was."
         else:
             problem = None
         self.service.metrics.reload(name, worked=problem is None)

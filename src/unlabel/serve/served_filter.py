@@ -58,7 +58,7 @@ class ServedFilter:
         last dimension is the number of the model's labels.
     labels : str or list of str, optional
         The outputs that give each row's label, by default those whose texts are labels of the
-        model, or whose numbers are the top label, or its column, in every row.
+        model. An output with a whole number per row is refused unless the outputs are named.
     allow : AllowLists, optional
         Lists of allowed labels. A request names one in its parameter ``allow_list``.
     unknown_above : float, optional
@@ -138,7 +138,7 @@ class ServedFilter:
         """
         outputs, changes = self.filter(read_outputs(answer), asked)
         parameters = answer.field("parameters", dict[str, Any] | None, "The upstream's answer")
-        renamed = self._names.renamed(parameters or {})
+        renamed = self._names.renamed(parameters) if parameters else None
         changed = {} if renamed is None else {"parameters": renamed}
         return *write_answer(answer, outputs, **changed), changes
 
@@ -165,7 +165,7 @@ class ServedFilter:
             for each in outputs
             if asked.outputs is None or each.name in asked.outputs
         ]
-        return new, Changes(len(flat), int(changed.sum()), mass)
+        return new, Changes(len(flat), int(np.count_nonzero(changed)), mass)
 
     def _confidences(self, outputs: Sequence[Tensor]) -> Tensor:
         """Find the output with the confidences."""

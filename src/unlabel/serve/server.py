@@ -175,14 +175,15 @@ class Service:
         return rewritten(answer, body, [(FILTER, _digest(loaded))])
 
     async def _infer(self, handling: Handling, path: Path, loaded: Loaded) -> Response:
-        request = handling.request
-        headers, served = understood(request), loaded.served
-        message = await self._off_the_loop(len(request.body), lambda: self._message(request))
-        asked, changed = prepare(message, served.output)
-        served.check(asked)
-        body = request.body
-        if changed is not None:
-            body, headers = changed_request(message, changed, headers)
+        request, served = handling.request, loaded.served
+
+        def work() -> tuple[Message, Asked, bytes, list[Header]]:
+            message = self._message(request)
+            asked, changed = prepare(message, served.output)
+            served.check(asked)
+            return message, asked, *changed_request(message, changed, understood(request))
+
+        message, asked, body, headers = await self._off_the_loop(len(request.body), work)
         answer = await self._ask(handling, path, body, headers)
         if not 200 <= answer.status < 300:
             return passed(answer)

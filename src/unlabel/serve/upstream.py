@@ -26,16 +26,16 @@ class Upstream:
         try:
             parts = urlsplit(url)
             port = parts.port
+            self._name = parts.netloc.encode("ascii" if parts.netloc.isascii() else "idna")
         except ValueError as error:
             raise UnlabelError(f"{url!r} is not an address: {error}.") from error
-        is_plain = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username)
-        if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
+        has_more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+        if parts.scheme not in ("http", "https") or not parts.hostname or has_more:
             raise UnlabelError(
                 f"{url!r} is not the address of a server: give it as http://host:8080."
             )
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._host, self._port = parts.hostname, port or (443 if self._tls else 80)
-        self._name = parts.netloc.encode("idna" if not parts.netloc.isascii() else "ascii")
         self._idle: list[_Connection] = []
 
     async def ask(
@@ -153,9 +153,11 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._has_head:  # a trailer
+            return
         self._headers.append((name.lower(), value))
         self._size += len(name) + len(value)
-        if not self._has_head and self._size > MAX_HEAD:
+        if self._size > MAX_HEAD:
             self._give_up(f"answered with headers of more than {MAX_HEAD} bytes")
 
     def on_headers_complete(self) -> None:
