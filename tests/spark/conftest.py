@@ -25,7 +25,7 @@ def spark(tmp_path_factory):
             .config("spark.log.level", "OFF")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .config("spark.default.parallelism", "3")  # the partitions of a table made here
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "Europe/Berlin")
