@@ -13,7 +13,7 @@ models = pytest.importorskip("unlabel.bench.models")
 
 from unlabel import UnlabelError  # noqa: E402
 
-SIDES = {"resnet18": 32, "allcnn": 32, "mobilenet_v2": 64, "vit_b_16": 64, "small": 8}
+SIDES = {"resnet18": 32, "allcnn": 32, "mobilenet_v2": 64, "vit_b_16": 128, "small": 8}
 
 
 @pytest.mark.parametrize("architecture", SIDES)
