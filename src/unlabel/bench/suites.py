@@ -181,7 +181,7 @@ SUITES: dict[str, tuple[Study, ...]] = {
         _HUNDRED_LABELS(
             "faces",
             "vit_b_16",
-            _VIT(epochs=60, batch=512, rate=5e-4, start="CIFAR-100"),
+            _VIT(epochs=80, batch=512, rate=1e-3, start="CIFAR-100"),
             unsir=Unsir(noise_images=25, retain_a_class=500, batch=128, repair_epochs=2, clip=1.0),
             judged_per_label=10,
             pretraining=Pretraining("cifar100", _VIT(epochs=80, batch=1024, rate=1e-3)),
