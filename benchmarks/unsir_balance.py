@@ -3,8 +3,8 @@
 python benchmarks/unsir_balance.py RESULTS DATA OUT.json [CELL]
 
 RESULTS is a folder of `unlabel bench run --suite paper` with the weights of the cell's base model,
-DATA the folder of image sets. The settings with the best balance are printed last. It takes about
-a minute on one H200.
+DATA the folder of image sets. The settings with the best balance are printed last. It needs
+a GPU.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from unlabel.bench.task import Task
 from unlabel.bench.training import generator, logits_of, now
 
 CELL = "cifar100/resnet18/s0/F2"
-COMMON = Unsir(noise_images=64, retain_a_class=500, batch=256)  # 500: all images of a label
-IMPAIR = ((20, 0.02), (4, 0.05), (4, 0.1), (20, 0.1))  # copies of the noise, rate
-REPAIR = ((0.01, 2), (0.05, 2), (0.05, 4))  # rate, epochs
+COMMON = Unsir(noise_images=25, retain_a_class=500, batch=128, clip=1.0)  # 500: all of a label
+IMPAIR = ((20, 0.02), (20, 0.05), (20, 0.1), (20, 0.3))  # copies of the noise, rate
+REPAIR = ((0.01, 1), (0.01, 2), (0.05, 2))  # rate, epochs
 LARGEST_A_F, LARGEST_LOSS = 0.05, 0.06  # the aim: both values below these
 
 Trial = dict[str, Any]
