@@ -10,13 +10,14 @@ import torch
 from scipy.special import softmax
 from torch.nn import functional
 
+from unlabel.bench.augmentation import as_input
 from unlabel.bench.grid import Cell
 from unlabel.bench.methods import RUN, linear_filtration, nhle_cwm, retrain, unsir
 from unlabel.bench.models import head
 from unlabel.bench.resources import Resources
 from unlabel.bench.suites import METHODS, SUITES
 from unlabel.bench.task import Base
-from unlabel.bench.training import as_input, generator, logits_of, train
+from unlabel.bench.training import generator, logits_of, train
 from unlabel.fitting import fit_filter
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -221,19 +222,29 @@ def test_noise_and_images_go_through_unsir_in_order(task, monkeypatch):
     assert torch.equal(repaired[1], retained)
 
 
-def test_impairing_and_repairing_have_rates_of_their_own(task, monkeypatch):
-    rates = []
-    monkeypatch.setattr(
-        unsir, "descend", lambda *_, rate, batch, momentum: rates.append((rate, batch, momentum))
+def test_impairing_and_repairing_have_rates_and_epochs_of_their_own(task, monkeypatch):
+    calls = []
+    monkeypatch.setattr(unsir, "descend", lambda *_, **given: calls.append(given))
+    settings = replace(
+        STUDY.unsir,
+        impair_rate=0.5,
+        repair_rate=0.25,
+        repair_epochs=3,
+        batch=7,
+        momentum=0.125,
+        clip=2.0,
     )
-    settings = replace(STUDY.unsir, impair_rate=0.5, repair_rate=0.25, batch=7, momentum=0.125)
     retained, noise_labels = (
         task.train_images.at(torch.arange(3)),
         torch.zeros(2, dtype=torch.int64),
     )
     unsir.impair(Corner(), torch.zeros(2, 3, 8, 8), noise_labels, retained, settings, generator(0))
     unsir.repair(Corner(), retained, settings, generator(0))
-    assert rates == [(0.5, 7, 0.125), (0.25, 7, 0.125)]
+    shared = {"batch": 7, "momentum": 0.125, "clip": 2.0}
+    assert calls == [
+        {"rate": 0.5, "epochs": 1, **shared},
+        {"rate": 0.25, "epochs": 3, **shared},
+    ]
 
 
 def test_only_retained_labels_repair(task):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 
@@ -13,7 +14,7 @@ models = pytest.importorskip("unlabel.bench.models")
 
 from unlabel import UnlabelError  # noqa: E402
 
-SIDES = {"resnet18": 32, "allcnn": 32, "mobilenet_v2": 64, "vit_b_16": 64, "small": 8}
+SIDES = {"resnet18": 32, "allcnn": 32, "mobilenet_v2": 64, "vit_b_16": 128, "small": 8}
 
 
 @pytest.mark.parametrize("architecture", SIDES)
@@ -89,3 +90,25 @@ def test_missing_weights_and_weights_for_others_are_explained(tmp_path):
         models.build("mobilenet_v2", 5, pretrained=tmp_path / "gone.pth")
     with pytest.raises(UnlabelError, match="no ImageNet weights for resnet18"):
         models.build("resnet18", 5, pretrained=tmp_path / "gone.pth")
+
+
+def test_weights_of_another_number_of_labels_come_in_below_the_head():
+    source, model = models.build("allcnn", 10), models.build("allcnn", 4)
+    own = {name: weight.clone() for name, weight in models.head(model).state_dict().items()}
+    models.load_below_head(model, source.state_dict())
+    for name, weight in models.head(model).state_dict().items():
+        assert torch.equal(weight, own[name])
+    for name, weight in source.features.state_dict().items():
+        assert torch.equal(model.features.state_dict()[name], weight)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # PyTorch's own import
+def test_only_a_transformers_blocks_are_compiled_and_copies_are_not():
+    model = models.build("vit_b_16", 3)
+    models.compile_blocks(model)
+    compiled = [name for name, layer in model.named_modules() if layer._compiled_call_impl]
+    assert compiled == [f"encoder.layers.encoder_layer_{number}" for number in range(12)]
+    assert not any(layer._compiled_call_impl for layer in copy.deepcopy(model).modules())
+    other = models.build("small", 3)
+    models.compile_blocks(other)
+    assert not any(layer._compiled_call_impl for layer in other.modules())

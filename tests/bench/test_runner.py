@@ -19,12 +19,14 @@ import bench_results
 from commands import unlabel
 from tiny_study import STUDY
 from unlabel import UnlabelError
+from unlabel.bench import models
 from unlabel.bench.grid import Cell
 from unlabel.bench.methods import RUN
 from unlabel.bench.results.collect import judged_rows
 from unlabel.bench.results.files import Result, read_facts, read_result, stored_cells, write_result
 from unlabel.bench.runner import pieces_left, run_suite
-from unlabel.bench.suites import METHODS, SUITES
+from unlabel.bench.suites import METHODS, SUITES, Pretraining
+from unlabel.bench.training import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -147,6 +149,56 @@ def test_each_method_records_the_machine_it_ran_on(finished, tmp_path):
 def test_other_settings_are_not_mixed_in(finished, study, words):
     with pytest.raises(UnlabelError, match=words):
         pieces_left((study,), finished[0])
+
+
+def test_results_without_a_setting_ran_with_its_default(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    file = FIRST.file(tmp_path, ".json")
+    facts = json.loads(file.read_text())
+    del facts["config"]["unsir"]["repair_epochs"], facts["config"]["training"]["strong"]
+    file.write_text(json.dumps(facts))
+    assert pieces_left((STUDY,), tmp_path, ["s0/F1"]) == []
+    changed = replace(STUDY, unsir=replace(STUDY.unsir, repair_epochs=2))
+    with pytest.raises(UnlabelError, match="unsir: repair_epochs is 1, not 2"):
+        pieces_left((changed,), tmp_path, ["s0/F1"])
+
+
+@pytest.fixture
+def pretrained(monkeypatch):
+    """The tiny study, with models that start from digits that they were pretrained on."""
+    pretraining = Pretraining("digits", replace(STUDY.recipe, epochs=1))
+    study = replace(STUDY, pretraining=pretraining)
+    monkeypatch.setitem(SUITES, "quick", (study,))
+    return study
+
+
+def test_all_models_of_a_study_start_from_its_pretraining(pretrained, tmp_path, monkeypatch):
+    starts = []
+
+    def watched(model, images, recipe, seed, progress):
+        layer = models.head(model)
+        starts.append((layer.out_features, model.features[0].weight.detach().clone()))
+        return train(model, images, recipe, seed, progress)
+
+    monkeypatch.setattr("unlabel.bench.resources.train", watched)
+    monkeypatch.setattr("unlabel.bench.methods.retrain.train", watched)
+    assert run_suite("quick", out=tmp_path, only=["F1"]) == {}
+    assert [labels for labels, _ in starts] == [10, 10, 9, 9]  # pretraining, base, two retrained
+    scratch, *others = [weight for _, weight in starts]
+    assert not torch.equal(scratch, others[0])
+    assert all(torch.equal(weight, others[0]) for weight in others)
+    facts = read_facts(tmp_path, BASE)["config"]["training"]["pretraining"]
+    assert facts["recipe"]["epochs"] == 1
+    assert facts["accuracy"] > 0.3
+    assert facts["seconds"] > 0
+
+
+def test_pretrained_weights_of_other_settings_are_refused(pretrained, tmp_path, monkeypatch):
+    assert run_suite("quick", out=tmp_path, only=["F0"]) == {}
+    other = replace(pretrained.pretraining, recipe=replace(pretrained.recipe, rate=0.5))
+    monkeypatch.setitem(SUITES, "quick", (replace(pretrained, pretraining=other),))
+    (why,) = run_suite("quick", out=tmp_path, only=["s0/F1"])
+    assert "pretrained-digits-small.safetensors was pretrained with other settings" in why
 
 
 def test_small_networks_get_one_thread_and_the_others_theirs_back(tmp_path, monkeypatch):

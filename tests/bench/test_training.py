@@ -1,16 +1,16 @@
 import copy
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from unlabel.bench.models import build
-from unlabel.bench.suites import Recipe
+from unlabel.bench.suites import Recipe, Strong
 from unlabel.bench.training import (
     Images,
     _one_cycle,
-    as_input,
-    augmented,
     descend,
     generator,
     logits_of,
@@ -32,66 +32,8 @@ def coloured(n=60):
     return Images.from_tensors(images, labels, CPU)
 
 
-def numbered(side=8):
-    """One image whose pixel values are their positions."""
-    at = torch.arange(side * side, dtype=torch.uint8).view(1, 1, side, side)
-    return Images.from_tensors(at.expand(1, 3, side, side), torch.zeros(1, dtype=torch.int64), CPU)
-
-
-def test_inputs_are_normalised_and_channels_last():
-    images = coloured(4)
-    inputs = as_input(images.pixels)
-    assert inputs.shape == (4, 3, 8, 8)
-    assert inputs.is_contiguous(memory_format=torch.channels_last)
-    expected = (images.pixels[0, 0, 0].float() / 255 - torch.tensor([0.485, 0.456, 0.406])) / (
-        torch.tensor([0.229, 0.224, 0.225])
-    )
-    torch.testing.assert_close(inputs[0, :, 0, 0], expected)
-
-
-def test_without_augmentation_images_stay_as_they_are():
-    images = coloured()
-    rows = torch.tensor([5, 3, 3])
-    assert torch.equal(augmented(images.pixels, rows, STILL, generator(0)), images.pixels[rows])
-
-
-def test_crops_are_those_of_a_mirrored_image():
-    padding, images = 3, numbered()
-    recipe = Recipe(epochs=1, batch=1, rate=0.1, padding=padding, flip=False)
-    rows = torch.zeros(200, dtype=torch.int64)
-    crops = augmented(images.pixels, rows, recipe, generator(0))[..., 0]
-    padded = np.pad(images.pixels[0, ..., 0].numpy(), padding, mode="reflect")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (8, 8)).reshape(-1, 64)
-    allowed = {window.tobytes() for window in windows}
-    seen = {crop.tobytes() for crop in crops.reshape(200, -1).numpy()}
-    assert seen <= allowed
-    assert len(seen) > 40  # of 49
-
-
-def test_about_half_of_the_images_are_mirrored():
-    images = numbered()
-    recipe = Recipe(epochs=1, batch=1, rate=0.1, padding=0)
-    crops = augmented(images.pixels, torch.zeros(400, dtype=torch.int64), recipe, generator(0))
-    mirrored = (crops == images.pixels.flip(2)).flatten(1).all(dim=1)
-    straight = (crops == images.pixels).flatten(1).all(dim=1)
-    assert (mirrored ^ straight).all()
-    assert 150 < mirrored.sum() < 250
-
-
-def test_small_crops_stay_in_the_image():
-    images = numbered(16)
-    recipe = Recipe(epochs=1, batch=1, rate=0.1, padding=0, flip=False, smallest_crop=0.5)
-    crops = augmented(images.pixels, torch.zeros(50, dtype=torch.int64), recipe, generator(0))
-    columns = crops[:, 0, :, 0].long() % 16
-    widths = columns.amax(1) - columns.amin(1) + 1
-    assert (columns.diff(dim=1) >= 0).all()
-    assert widths.min() >= 8
-    assert widths.max() <= 16
-    assert widths.min() < 12
-
-
 def test_the_rate_rises_and_falls_in_a_line():
-    rates = [_one_cycle(step, total=100, warm_up=0.2) for step in range(100)]
+    rates = [_one_cycle(step, total=100, recipe=STILL) for step in range(100)]
     assert rates[19] == 1.0
     assert rates[0] == 0.05
     assert rates[-1] == pytest.approx(1 / 80)
@@ -99,11 +41,26 @@ def test_the_rate_rises_and_falls_in_a_line():
     assert np.diff(rates[20:]) == pytest.approx(-1 / 80)
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_training_learns(optimiser):
+def test_the_rate_can_fall_in_a_cosine():
+    recipe = replace(STILL, fall="cosine")
+    rates = [_one_cycle(step, total=100, recipe=recipe) for step in range(100)]
+    assert rates[:21] == pytest.approx([min(1, (step + 1) / 20) for step in range(21)])
+    falling = [(1 + math.cos(math.pi * (step - 20) / 80)) / 2 for step in range(20, 100)]
+    assert rates[20:] == pytest.approx(falling)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rate": 0.05},
+        {"rate": 0.005, "optimiser": "adamw"},
+        {"rate": 0.01, "optimiser": "adamw", "strong": Strong(), "fall": "cosine"},
+    ],
+    ids=["sgd", "adamw", "strong"],
+)
+def test_training_learns(settings):
     images = coloured()
-    rate = 0.05 if optimiser == "sgd" else 0.005
-    recipe = Recipe(epochs=6, batch=16, rate=rate, optimiser=optimiser, clip=1.0)
+    recipe = Recipe(epochs=6, batch=16, clip=1.0, **settings)
     with seeded(0):
         model = build("small", 3)
     fractions = []

@@ -58,7 +58,8 @@ def test_the_committed_results_ran_with_the_settings_of_the_suite(study):
     for file in sorted(folder.glob("s*/F*.json")):
         config = json.loads(file.read_text())["config"]
         for name in settings.keys() & config.keys():
-            assert settings[name].items() <= config[name].items(), (file, name)
+            stored = study.defaults()[name] | config[name]
+            assert settings[name].items() <= stored.items(), (file, name)
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from unlabel.bench.torchvision_cpu import VisionTransformer, mobilenet_v2, resnet18
+from unlabel.bench.suites import VIT_SIDE
+from unlabel.bench.torchvision_cpu import EncoderBlock, VisionTransformer, mobilenet_v2, resnet18
 from unlabel.errors import UnlabelError
 from unlabel.validation import choice
 
-VIT_SIDE = 64
 MOBILENET_ADDRESS = "https://download.pytorch.org/models/mobilenet_v2-b0353104.pth"
 MOBILENET_SHA256 = "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889"
 
@@ -27,7 +27,7 @@ def build(architecture: str, classes: int, *, pretrained: Path | None = None) ->
     ----------
     architecture : {"resnet18", "allcnn", "mobilenet_v2", "vit_b_16", "small"}
         ResNet18 is the CIFAR variant, with a first convolution of 3x3 and no max-pooling.
-        ViT-B/16 takes images of 64 pixels, the others any.
+        ViT-B/16 takes images of 128 pixels, the others any.
     classes : int
         The number of labels.
     pretrained : path, optional
@@ -58,6 +58,27 @@ def head(model: nn.Module) -> nn.Linear:
     Linear(in_features=64, out_features=10, bias=True)
     """
     return [layer for layer in model.modules() if isinstance(layer, nn.Linear)][-1]
+
+
+def load_below_head(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Load the weights of all layers but the head, which stays as it is."""
+    layer = head(model)
+    own = {
+        name: weight
+        for name, weight in model.state_dict(keep_vars=True).items()
+        if weight is layer.weight or weight is layer.bias
+    }
+    model.load_state_dict({**weights, **own})
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Compile a transformer's blocks, which share one compiled form; other models have none.
+
+    Copies of the model are not compiled.
+    """
+    for layer in model.modules():
+        if isinstance(layer, EncoderBlock):
+            layer.compile(dynamic=False)
 
 
 def _resnet18(classes: int) -> nn.Module:
@@ -145,6 +166,5 @@ def _pretrained_mobilenet(classes: int, file: Path) -> nn.Module:
     # checksum is above, and weights_only restricts even those to tensors.
     weights = torch.load(io.BytesIO(content), weights_only=True)
     model = _mobilenet_v2(classes)
-    fresh_head = {f"classifier.1.{name}": value for name, value in head(model).state_dict().items()}
-    model.load_state_dict(weights | fresh_head)
+    load_below_head(model, weights)
     return model

@@ -8,22 +8,24 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from scipy.special import softmax
 from torch import nn
 
-from unlabel._files.atomic import whole_file
 from unlabel.bench.datasets import load_set
 from unlabel.bench.grid import BASE, Cell
-from unlabel.bench.models import MOBILENET_ADDRESS, build
+from unlabel.bench.models import MOBILENET_ADDRESS, build, compile_blocks, load_below_head
 from unlabel.bench.progress import Progress, no_progress
 from unlabel.bench.results.collect import store_outcome
 from unlabel.bench.results.files import read_facts
-from unlabel.bench.suites import Study
+from unlabel.bench.suites import Pretraining, Recipe, Study
 from unlabel.bench.task import Base, Outcome, Task
-from unlabel.bench.training import Images, resize_inputs, seeded, train
+from unlabel.bench.training import Images, logits_of, resize_inputs, seeded, train
+from unlabel.bench.weights import facts_beside, save_weights
 from unlabel.errors import UnlabelError
+from unlabel.evaluation.summary import plain
 
+PRETRAINING_SEED = 0
 MOBILENET_FILE = MOBILENET_ADDRESS.rpartition("/")[2]
 
 
@@ -69,14 +71,42 @@ class Resources:
         )
 
     def build(self, study: Study, classes: int, seed: int) -> nn.Module:
-        """Build an untrained model on the device."""
+        """Build a model on the device with the weights that its training starts from."""
         recipe = study.recipe
-        pretrained = self._imagenet_file() if recipe.start == "ImageNet-1K" else None
+        imagenet = self._imagenet_file() if recipe.start == "ImageNet-1K" else None
         with seeded(seed):
-            model = build(study.architecture, classes, pretrained=pretrained)
+            model = build(study.architecture, classes, pretrained=imagenet)
+        if study.pretraining is not None:
+            load_below_head(
+                model, load_file(self._pretrained(study.architecture, study.pretraining))
+            )
+        return self._on_device(model, recipe)
+
+    def _on_device(self, model: nn.Module, recipe: Recipe) -> nn.Module:
         if recipe.side is not None:
             resize_inputs(model, recipe.side)
+        if self.device.type == "cuda":
+            compile_blocks(model)
         return model.to(self.device, memory_format=torch.channels_last)
+
+    def _pretrained(self, architecture: str, pretraining: Pretraining) -> Path:
+        """Return the file of pretrained weights, after pretraining if it is missing."""
+        file = self.out / "weights" / f"pretrained-{pretraining.set}-{architecture}.safetensors"
+        if not file.exists():
+            train_images, test_images, classes = self._images(pretraining.set)
+            with seeded(PRETRAINING_SEED):
+                model = self._on_device(build(architecture, classes), pretraining.recipe)
+            seconds = train(
+                model, train_images, pretraining.recipe, PRETRAINING_SEED, self._progress
+            )
+            right = logits_of(model, test_images).argmax(axis=1) == test_images.labels.cpu().numpy()
+            facts = asdict(pretraining) | {"accuracy": right.mean(), "seconds": seconds["total"]}
+            save_weights(model, file, plain(facts))
+        elif not asdict(pretraining).items() <= facts_beside(file).items():
+            raise UnlabelError(
+                f"{file} was pretrained with other settings: delete it, or choose another folder."
+            )
+        return file
 
     def train_base(self, study: Study, seed: int, progress: Progress) -> None:
         """Train a base model and store its weights and logits."""
@@ -85,17 +115,18 @@ class Resources:
         model = self.build(study, task.classes, seed)
         seconds = train(model, task.train_images, study.recipe, seed, progress)
         base = Base(model, task.train_images, task.test_images)
+        config = asdict(study.recipe) | {"seed": seed, "images": len(task.train_images)}
+        if study.pretraining is not None:
+            config["pretraining"] = facts_beside(
+                self._pretrained(study.architecture, study.pretraining)
+            )
         outcome = Outcome(
             confidences={"base": softmax(base.test_logits, axis=1)},
             seconds=seconds,
-            config=asdict(study.recipe) | {"seed": seed, "images": len(task.train_images)},
+            config=config,
             logits={"base": base.test_logits},
         )
-        weights = cell.weights(self.out)
-        weights.parent.mkdir(parents=True, exist_ok=True)
-        tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-        with whole_file(weights, overwrite=True) as part:
-            save_file(tensors, part)
+        save_weights(model, cell.weights(self.out))
         store_outcome(self.out, cell, "base", outcome, task)
         self._base.cache_clear()
 

@@ -211,7 +211,7 @@ def _refuse_orphans(out: Path, base: Cell) -> None:
 def _refuse_other_settings(path: Path, facts: Facts, study: Study) -> None:
     """Refuse to add to results that were made with other settings."""
     for part, settings in study.settings().items():
-        stored = facts["config"].get(part, settings)
+        stored = study.defaults()[part] | facts["config"].get(part, settings)
         for name, value in settings.items():
             if stored.get(name) != value:
                 raise UnlabelError(

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial
 from typing import Any, Literal
 
 from unlabel.bench.grid import BASE, FORGET_SETS, Cell
 
+VIT_SIDE = 128
 METHODS = ("osr", "mask", "linear_filtration", "unsir", "nhle_cwm", "retrain")
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Strong augmentation, for networks that would learn few training images by heart.
+
+    Crops of at least `smallest_area`, relative to the image, are resized to the network's side.
+    Brightness, contrast and saturation vary by up to `jitter`. Then each batch is mixed with
+    itself, by mixup or cutmix with equal odds; both numbers are parameters of Beta distributions.
+    """
+
+    smallest_area: float = 0.5
+    jitter: float = 0.3
+    mixup: float = 0.8
+    cutmix: float = 1.0
+    smoothing: float = 0.1  # of the labels
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Training settings of a model.
 
-    The learning rate rises linearly over the fraction `warm_up` of the steps, then falls linearly
-    to 0.
+    The learning rate rises linearly over the fraction `warm_up` of the steps, then falls to 0.
     """
 
     epochs: int
     batch: int
     rate: float
-    optimiser: Literal["sgd", "adamw"] = "sgd"  # SGD with Nesterov momentum of 0.9
+    # SGD with Nesterov momentum of 0.9, or AdamW with betas of 0.9 and 0.98
+    optimiser: Literal["sgd", "adamw"] = "sgd"
     weight_decay: float = 5e-4
     warm_up: float = 0.2
+    fall: Literal["linear", "cosine"] = "linear"
     clip: float | None = None  # the largest norm of the gradient
     padding: int = 4  # crops reach this far beyond the edge, where the image is mirrored
-    smallest_crop: float = 1.0  # the least height and width of a crop, relative to the image
     flip: bool = True
-    start: Literal["scratch", "ImageNet-1K"] = "scratch"
+    strong: Strong | None = None  # its crops replace those of `padding`
+    start: Literal["scratch", "ImageNet-1K", "CIFAR-100"] = "scratch"
     side: int | None = None  # images are resized to this side on the device
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """The training on another set that all models of a study start from."""
+
+    set: str
+    recipe: Recipe
 
 
 @dataclass(frozen=True)
@@ -47,6 +73,8 @@ class Unsir:
     momentum: float = 0.9
     impair_rate: float = 0.02
     repair_rate: float = 0.01
+    repair_epochs: int = 1
+    clip: float | None = None  # the largest norm of the gradient
 
 
 @dataclass(frozen=True)
@@ -79,6 +107,7 @@ class Study:
     seeds: tuple[int, ...] = (0,)
     retrained_only: tuple[int, ...] = ()
     judged_per_label: int | None = None
+    pretraining: Pretraining | None = None
 
     def cells(self) -> list[Cell]:
         """List the cells, each base model before the cells that need it."""
@@ -97,11 +126,32 @@ class Study:
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings of each part, as cells store them."""
-        parts = {"training": self.recipe, "unsir": self.unsir, "nhle_cwm": self.nhle}
-        return {name: vars(part) for name, part in parts.items()}
+        return {name: asdict(part) for name, part in self._parts().items()}
+
+    def defaults(self) -> dict[str, dict[str, Any]]:
+        """Return the settings that older results do not name, since there was no choice yet."""
+        return {
+            name: {
+                field.name: field.default for field in fields(part) if field.default is not MISSING
+            }
+            for name, part in self._parts().items()
+        }
+
+    def _parts(self) -> dict[str, Recipe | Unsir | Nhle]:
+        return {"training": self.recipe, "unsir": self.unsir, "nhle_cwm": self.nhle}
 
 
 _CIFAR = Recipe(epochs=40, batch=512, rate=0.2)
+_VIT = partial(
+    Recipe,
+    optimiser="adamw",
+    weight_decay=0.05,
+    warm_up=0.1,
+    fall="cosine",
+    clip=1.0,
+    strong=Strong(),
+    side=VIT_SIDE,
+)
 _TEN_LABELS = partial(Study, unsir=Unsir(), nhle=Nhle(rate=1e-3, clip=0.3), seeds=(0, 1))
 _HUNDRED_LABELS = partial(
     Study,
@@ -131,16 +181,10 @@ SUITES: dict[str, tuple[Study, ...]] = {
         _HUNDRED_LABELS(
             "faces",
             "vit_b_16",
-            Recipe(
-                epochs=40,
-                batch=256,
-                rate=2e-4,
-                optimiser="adamw",
-                weight_decay=0.05,
-                clip=1.0,
-                smallest_crop=0.7,
-            ),
+            _VIT(epochs=80, batch=512, rate=1e-3, start="CIFAR-100"),
+            unsir=Unsir(noise_images=25, retain_a_class=500, batch=128, repair_epochs=2, clip=1.0),
             judged_per_label=10,
+            pretraining=Pretraining("cifar100", _VIT(epochs=80, batch=1024, rate=1e-3)),
         ),
     ),
     "quick": (

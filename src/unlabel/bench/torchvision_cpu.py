@@ -18,5 +18,15 @@ except RuntimeError:
         torch.library.define(f"torchvision::{_name}", SIGNATURE)
 
 from torchvision.models import VisionTransformer, mobilenet_v2, resnet18  # noqa: E402
+from torchvision.models.vision_transformer import EncoderBlock  # noqa: E402
+from torchvision.transforms.v2 import CutMix, MixUp, RandomChoice  # noqa: E402
 
-__all__ = ["VisionTransformer", "mobilenet_v2", "resnet18"]
+__all__ = [
+    "CutMix",
+    "EncoderBlock",
+    "MixUp",
+    "RandomChoice",
+    "VisionTransformer",
+    "mobilenet_v2",
+    "resnet18",
+]

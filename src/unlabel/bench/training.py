@@ -1,15 +1,16 @@
 """Training and evaluation with images that stay on the device as bytes.
 
-Batches are cropped, mirrored and normalised there, and nothing in the loop waits for the device.
+Nothing in the loop waits for the device.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from torch import Tensor, nn
 
+from unlabel.bench.augmentation import as_input, mixing, training_inputs
+from unlabel.bench.models import head
 from unlabel.bench.progress import Progress, no_progress
 from unlabel.bench.suites import Recipe
 
 Float32s = npt.NDArray[np.float32]
 
-# ImageNet's, for every set: pretrained weights expect them, other models adapt to them, and they
-# do not depend on images of retired labels.
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 EVALUATION_BATCH = 1000
 
 
@@ -59,17 +59,6 @@ def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     return torch.Generator(device).manual_seed(seed)
 
 
-def as_input(pixels: Tensor) -> Tensor:
-    """Turn bytes into network input: normalised, (rows, 3, height, width), channels last."""
-    mean, deviation = _statistics(pixels.device)
-    return ((pixels - mean) / deviation).permute(0, 3, 1, 2)
-
-
-@cache  # copying them to the device for every batch would mean waiting for it
-def _statistics(device: torch.device) -> tuple[Tensor, Tensor]:
-    return torch.tensor(MEAN, device=device) * 255, torch.tensor(DEVIATION, device=device) * 255
-
-
 def resize_inputs(model: nn.Module, side: int) -> None:
     """Make a model resize its inputs to one height and width first."""
     model.register_forward_pre_hook(partial(_resized, side))
@@ -77,26 +66,6 @@ def resize_inputs(model: nn.Module, side: int) -> None:
 
 def _resized(side: int, model: nn.Module, inputs: tuple[Tensor]) -> Tensor:
     return F.interpolate(inputs[0], size=(side, side), mode="bilinear", align_corners=False)
-
-
-def augmented(pixels: Tensor, rows: Tensor, recipe: Recipe, random: torch.Generator) -> Tensor:
-    """Crop each of the given images and mirror about half of them, in one gather."""
-    height, width = pixels.shape[1:3]
-    at_rows = _crops(len(rows), height, recipe, random)
-    at_columns = _crops(len(rows), width, recipe, random)
-    if recipe.flip:
-        flip = torch.rand(len(rows), 1, generator=random, device=pixels.device) < 0.5
-        at_columns = torch.where(flip, at_columns.flip(1), at_columns)
-    return pixels[rows[:, None, None], at_rows[:, :, None], at_columns[:, None, :]]
-
-
-def _crops(n: int, side: int, recipe: Recipe, random: torch.Generator) -> Tensor:
-    """Draw the pixel positions of `n` crops along one axis, mirrored beyond the edge."""
-    draw = torch.rand(2, n, 1, generator=random, device=random.device)
-    size = side * (recipe.smallest_crop + (1 - recipe.smallest_crop) * draw[0])
-    start = (draw[1] * (side - size + 2 * recipe.padding + 1)).floor() - recipe.padding
-    at = (start + torch.arange(side, device=random.device) * (size / side)).long()
-    return (side - 1) - ((side - 1) - at.abs()).abs()
 
 
 def train(
@@ -112,9 +81,10 @@ def train(
     batch = min(recipe.batch, len(images))
     steps = len(images) // batch
     optimiser = _optimiser(model, recipe)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, partial(_one_cycle, total=steps * recipe.epochs, warm_up=recipe.warm_up)
-    )
+    rate = partial(_one_cycle, total=steps * recipe.epochs, recipe=recipe)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+    mix = mixing(recipe.strong, head(model).out_features) if recipe.strong else None
+    smoothing = recipe.strong.smoothing if recipe.strong else 0.0
     started = now(device)
     model.train()
     torch.backends.cudnn.benchmark = True  # pays off here, where shapes never change
@@ -123,9 +93,12 @@ def train(
             order = torch.randperm(len(images), generator=random, device=device)
             for step in range(steps):
                 rows = order[step * batch : (step + 1) * batch]
-                inputs = as_input(augmented(images.pixels, rows, recipe, random))
+                inputs = training_inputs(images.pixels, rows, recipe, random)
+                targets = images.labels[rows]
+                if mix is not None:
+                    inputs, targets = mix(inputs, targets)
                 with autocast(device):
-                    loss = F.cross_entropy(model(inputs), images.labels[rows])
+                    loss = F.cross_entropy(model(inputs), targets, label_smoothing=smoothing)
                 loss.backward()
                 if recipe.clip is not None:
                     nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
@@ -167,7 +140,8 @@ def descend(
 def logits_of(model: nn.Module, images: Images) -> Float32s:
     """Compute a model's logits in float32."""
     model.eval()
-    with torch.inference_mode():
+    # Eagerly: blocks that were compiled for training would be compiled once more.
+    with torch.compiler.set_stance("force_eager"), torch.inference_mode():
         batches = images.pixels.split(EVALUATION_BATCH)
         logits = torch.cat([model(as_input(batch)).float() for batch in batches])
     result: Float32s = logits.cpu().numpy()
@@ -178,13 +152,17 @@ def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     options: dict[str, Any] = {"lr": recipe.rate, "weight_decay": recipe.weight_decay}
     options["fused"] = next(model.parameters()).is_cuda
     if recipe.optimiser == "adamw":
-        return torch.optim.AdamW(model.parameters(), **options)
+        return torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), **options)
     return torch.optim.SGD(model.parameters(), momentum=0.9, nesterov=True, **options)
 
 
-def _one_cycle(step: int, total: int, warm_up: float) -> float:
-    rise = max(1.0, total * warm_up)
-    return min((step + 1) / rise, (total - step) / max(1.0, total - rise))
+def _one_cycle(step: int, total: int, recipe: Recipe) -> float:
+    """Return the learning rate of a step, relative to the largest."""
+    rise = max(1.0, total * recipe.warm_up)
+    left = (total - step) / max(1.0, total - rise)
+    if recipe.fall == "cosine" and left < 1:
+        left = 0.5 - 0.5 * math.cos(math.pi * left)
+    return min((step + 1) / rise, left)
 
 
 def autocast(device: torch.device) -> torch.autocast:

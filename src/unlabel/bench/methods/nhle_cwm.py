@@ -18,11 +18,12 @@ import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from scipy.special import softmax
 from torch import Tensor, nn
 
+from unlabel.bench.augmentation import as_input
 from unlabel.bench.grid import Labels
 from unlabel.bench.models import head
 from unlabel.bench.suites import Nhle
 from unlabel.bench.task import Outcome, Task
-from unlabel.bench.training import Images, as_input, descend, generator, logits_of, timed
+from unlabel.bench.training import Images, descend, generator, logits_of, timed
 
 MANY = 20
 

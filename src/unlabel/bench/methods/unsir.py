@@ -18,11 +18,11 @@ import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from scipy.special import softmax
 from torch import Tensor, nn
 
+from unlabel.bench.augmentation import as_input
 from unlabel.bench.suites import Unsir
 from unlabel.bench.task import Outcome, Task
 from unlabel.bench.training import (
     Images,
-    as_input,
     autocast,
     descend,
     generator,
@@ -116,16 +116,17 @@ def impair(
     def loss(rows: Tensor) -> Tensor:
         return F.cross_entropy(model(inputs[pool[rows]]), labels[pool[rows]])
 
-    _descend(model, loss, len(pool), settings.impair_rate, settings, random)
+    _descend(model, loss, len(pool), settings.impair_rate, 1, settings, random)
 
 
 def repair(model: nn.Module, retained: Images, settings: Unsir, random: torch.Generator) -> None:
-    """Train for one epoch on the retained images alone, with a new optimiser."""
+    """Train on the retained images alone, with a new optimiser."""
 
     def loss(rows: Tensor) -> Tensor:
         return F.cross_entropy(model(as_input(retained.pixels[rows])), retained.labels[rows])
 
-    _descend(model, loss, len(retained), settings.repair_rate, settings, random)
+    rate, epochs = settings.repair_rate, settings.repair_epochs
+    _descend(model, loss, len(retained), rate, epochs, settings, random)
 
 
 def _descend(
@@ -133,8 +134,19 @@ def _descend(
     loss: Callable[[Tensor], Tensor],
     n: int,
     rate: float,
+    epochs: int,
     settings: Unsir,
     random: torch.Generator,
 ) -> None:
     model.train()
-    descend(model, loss, n, random, batch=settings.batch, rate=rate, momentum=settings.momentum)
+    descend(
+        model,
+        loss,
+        n,
+        random,
+        batch=settings.batch,
+        rate=rate,
+        momentum=settings.momentum,
+        epochs=epochs,
+        clip=settings.clip,
+    )

@@ -119,7 +119,7 @@ def cell_values(results: Path, cell: Cell, stored: Sequence[Cell]) -> Values:
     bases = sorted((c for c in network if c.forget == BASE), key=lambda c: c.seed != cell.seed)
     if not bases:
         raise UnlabelError(f"{cell} has no base model {cell.base}: run it with unlabel bench run.")
-    judge = _Judge(cell, _read(results, bases[0]))
+    judge = Judge(cell, _read(results, bases[0]))
     result = _read(results, cell)
     siblings = [c for c in network if c.forget == cell.forget and c.seed != cell.seed]
     retrained_again = [
@@ -157,7 +157,7 @@ def cell_values(results: Path, cell: Cell, stored: Sequence[Cell]) -> Values:
     return values
 
 
-class _Judge:
+class Judge:
     """Judges the outputs of a cell by the true labels and the base model."""
 
     def __init__(self, cell: Cell, base: Result) -> None:

@@ -39,7 +39,11 @@ PAPER_TRAINING = {
     "cifar100": ("ImageNet-1K", 5),
     "faces": ("ImageNet-1K", 5),
 }
-STARTS = {"scratch": "trained from scratch", "ImageNet-1K": "fine-tuned from ImageNet-1K"}
+STARTS = {
+    "scratch": "trained from scratch",
+    "ImageNet-1K": "fine-tuned from ImageNet-1K",
+    "CIFAR-100": "fine-tuned from CIFAR-100",
+}
 
 
 def network(set: str, architecture: str) -> str:
