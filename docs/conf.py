@@ -14,7 +14,14 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 html_theme = "furo"
 html_title = "unlabel"
-exclude_patterns = ["_build", "limit-table.md", "paper-table.md", "reproduced", "speed-table.md"]
+exclude_patterns = [
+    "_build",
+    "limit-table.md",
+    "paper-table.md",
+    "reproduced",
+    "serve-table.md",
+    "speed-table.md",
+]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False

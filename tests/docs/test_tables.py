@@ -1,4 +1,4 @@
-"""The committed tables of the pages on metrics and on speed are those of the scripts."""
+"""The committed tables of the pages are those of the scripts."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from scipy.special import softmax
 
 import change_labels
+import serve_costs
 import speed_tables
 import tables as docs_tables
 from unlabel import LabelPlan
@@ -67,3 +68,11 @@ def test_the_guide_includes_its_tables_and_a_plan_that_can_be_read():
     check = plan.check([*plan, "card_arrival"])
     assert check.problems == ()
     assert [label for label, _ in check.merged_into] == ["card_arrival", "top_up_problem", "other"]
+
+
+def test_the_costs_of_serving_are_those_measured():
+    results = json.loads(serve_costs.RESULTS.read_text())
+    assert serve_costs.TABLE.read_text(encoding="utf-8") == serve_costs.table(results)
+    for each in results["results"]:
+        assert each["added_median_ms"] <= results["bars"]["added_median_ms"]
+        assert each["added_p99_ms"] <= results["bars"]["added_p99_ms"]
