@@ -23,7 +23,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def _lines(results: dict[str, Any]) -> Iterator[str]:
-    yield "| upstream | direct, ms | added, ms | added at p99, ms | requests per s, direct | ratio |"
+    yield "| upstream | direct, ms | added, ms | added at p99, ms | direct, per s | ratio |"
     yield "|---|---|---|---|---|---|"
     for each in results["results"]:
         direct = median(each["by_round"]["direct"]["median_ms"])
