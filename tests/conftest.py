@@ -62,3 +62,15 @@ def one_thread():
 
     with training.one_thread():
         yield
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A headless browser, which tests of pages share."""
+    from browser import PROGRAM, Browser
+
+    if PROGRAM is None:
+        pytest.skip("no chromium, chromium-browser or google-chrome is installed")
+    started = Browser(tmp_path_factory.mktemp("browser"))
+    yield started
+    started.close()

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browser import PROGRAM, Browser
 from report_pages import (
     CLASSES,
     HOSTILE,
@@ -341,15 +340,6 @@ def test_without_jinja_the_extra_is_named(summary, monkeypatch):
     report.environment.cache_clear()
     with pytest.raises(UnlabelError, match=r"pip install 'unlabel\[cli\]'"):
         render(summary)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if PROGRAM is None:
-        pytest.skip("no chromium, chromium-browser or google-chrome is installed")
-    started = Browser(tmp_path_factory.mktemp("browser"))
-    yield started
-    started.close()
 
 
 WIDER = "document.documentElement.scrollWidth - innerWidth"

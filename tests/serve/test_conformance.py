@@ -9,19 +9,12 @@ import pytest
 
 from serving import PATIENCE, Answer, ask, infer, inference, saved_filters, serving
 from unlabel import AllowLists
-from upstream import Upstream
 from upstream_model import LABELS, confidences, outputs_of
 
 ROWS = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
 MANY = np.random.default_rng(2).normal(size=(2000, 4)).astype(np.float32)
 DATATYPES = {"animals": "FP32", "animals64": "FP64", "animals16": "FP16"}
 ALLOWED = {"few": [LABELS[20], LABELS[30]], "one": [LABELS[99]]}
-
-
-@pytest.fixture(scope="module")
-def upstream():
-    with Upstream() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

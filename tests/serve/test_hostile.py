@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from raw_http import exchange
-from serving import PATIENCE, infer, inference, saved_filters, serving
-from upstream import Upstream
+from serving import PATIENCE, infer, inference, serving
 from upstream_model import confidences
 
 ROWS = np.random.default_rng(2).normal(size=(2, 4)).astype(np.float32)
@@ -24,18 +23,10 @@ PATH = "/v2/models/animals/infer"
 
 
 @pytest.fixture(scope="module")
-def upstream():
-    with Upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def served(upstream, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("filters")
-    first, _ = saved_filters(folder)
+def served(upstream, folder, filters):
     limits = ["--max-body", MAX_BODY, "--timeout", TIMEOUT, "--max-requests", MAX_REQUESTS]
     with serving(upstream.port, {"animals": folder / "first.safetensors"}, *limits) as running:
-        running.expected = first.apply(confidences(ROWS))
+        running.expected = filters[0].apply(confidences(ROWS))
         yield running
 
 

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from serving import infer, saved_filters, serving
-from upstream import Upstream
+from serving import infer, serving
 from upstream_faults import EDITS
 from upstream_model import confidences
 
@@ -20,18 +19,10 @@ IN_JSON = [fault for fault in EDITS if not fault.endswith("binary_size")]
 
 
 @pytest.fixture(scope="module")
-def upstream():
-    with Upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def served(upstream, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("filters")
-    first, _ = saved_filters(folder)
+def served(upstream, folder, filters):
     limits = ["--timeout", TIMEOUT, "--max-body", 1 << 20]
     with serving(upstream.port, {"animals": folder / "first.safetensors"}, *limits) as running:
-        running.expected = first.apply(confidences(ROWS))
+        running.expected = filters[0].apply(confidences(ROWS))
         yield running
 
 
