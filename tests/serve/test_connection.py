@@ -31,6 +31,17 @@ def test_requests_that_do_not_wait_are_answered_in_turn(run):
     assert b"unlabel-filter" in received.partition(b"404")[0]
 
 
+def test_a_head_that_comes_in_pieces_counts_once(run):
+    long = head(b"GET", b"/v2/health/live", x_long="x" * (connection_module.MAX_HEAD - 200))
+    with socket.create_connection(("127.0.0.1", run().port), PATIENCE) as connection:
+        for start in range(0, len(long), 20_000):
+            connection.sendall(long[start : start + 20_000])
+            time.sleep(0.02)
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    longer = head(b"GET", b"/v2/health/live", x_long="x" * connection_module.MAX_HEAD)
+    assert talk(run().port, longer).startswith(b"HTTP/1.1 431")
+
+
 def test_the_answer_to_head_has_no_body(run):
     received = talk(run().port, head(b"HEAD", b"/v2") + head(b"GET", b"/v2/health/live"))
     first, second = received.split(b"HTTP/1.1 ")[1:]

@@ -64,7 +64,8 @@ class _Connection(asyncio.Protocol):
         self._has_eof = False  # the client has ended its side
         self._is_within = False  # a request has begun
         self._holds_place = False  # the request that comes in counts among those in flight
-        self._head_size = 0
+        self._head_size = 0  # of the headers that came whole
+        self._received = 0  # of a head that has not come whole yet
 
     # What the transport says
 
@@ -113,8 +114,8 @@ class _Connection(asyncio.Protocol):
             self._refuse(HttpError(400, f"The request is not valid HTTP: {error}."))
         else:
             if self._is_within and not self._has_head:
-                self._head_size += len(data)
-                if self._head_size > MAX_HEAD:
+                self._received += len(data)
+                if self._received > MAX_HEAD:
                     self._refuse(_too_long_head())
         if len(self._waiting) > 1:  # a client that does not wait for answers waits now
             self._transport.pause_reading()
@@ -124,7 +125,7 @@ class _Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._is_within, self._has_head = True, False
         self._target, self._headers, self._body = b"", list[Header](), list[bytes]()
-        self._body_size = self._head_size = 0
+        self._body_size = self._head_size = self._received = 0
         self._set_timer(self._server.timeout, self._too_slow)
 
     def on_url(self, url: bytes) -> None:
