@@ -130,7 +130,7 @@ def test_labels_that_are_numbers(classes, datatype):
 def test_numbers_that_are_no_labels_are_refused_under_that_name(classes):
     served = ServedFilter(OutputFilter.mask(classes, [classes[0]]), labels="count")
     counts = label_output([10, 1, 7, 7, 7, 7], "INT64", name="count")
-    with pytest.raises(ProtocolError, match=r"'count' has (10|1), which is no label"):
+    with pytest.raises(ProtocolError, match=r"'count' has (10|1), which is not a label"):
         answered(served, [scores(), counts])
 
 
@@ -424,3 +424,35 @@ def test_it_needs_no_http_library():
     code = "import sys, unlabel.serve; print({'httptools', 'uvloop', 'asyncio'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"labels": ["dog", "cat", "fox"]},
+        {"classes": '["dog", "cat", "fox"]'},
+        {"id2label": {"0": "cat", "1": "dog", "2": "wolf"}},
+        {"label2id": {"cat": 1, "dog": 0, "fox": 2}},
+    ],
+)
+def test_other_labels_than_the_filters_are_refused(labels):
+    served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+    scores = {"name": "scores", "datatype": "FP64", "shape": [1, 3], "data": [0.5, 0.3, 0.2]}
+    [key] = labels
+    for answer in (
+        {"outputs": [scores | {"parameters": labels}]},
+        {"outputs": [scores], "parameters": labels},
+    ):
+        with pytest.raises(ProtocolError, match=rf"The upstream's '{key}' are other labels"):
+            served.answer(answer)
+        with pytest.raises(ProtocolError, match="or in another order: fit a filter"):
+            served.metadata(answer)
+
+
+def test_probabilities_are_not_taken_for_logits():
+    fitted = OutputFilter.mask(["cat", "dog", "fox"], ["cat"], input="logits")
+    served = ServedFilter(fitted)
+    scores = {"name": "scores", "datatype": "FP64", "shape": [1, 3], "data": [0.5, 0.3, 0.2]}
+    with pytest.raises(ProtocolError, match="'scores' cannot be filtered: The rows are probab"):
+        served.answer({"outputs": [scores]})
+    assert served.answer({"outputs": [scores | {"data": [0.5, -0.3, 0.2]}]})["outputs"]

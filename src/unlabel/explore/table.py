@@ -76,14 +76,17 @@ def explore_table(
         with errors_naming(predictions.path, advice=predictions.guess):
             aside.refuse_all(int(sizes.sum()))
     draw = blank.draw(sizes, rows)
-    drawn: list[Sample] = []
+    sample: Sample | None = None
     for part, each in read(lambda done: progress((1 + done) / 2), SetAside(predictions.classes)):
         stay, joining = draw.add(strata_of(each.rows, each.truth))
         with errors_naming(predictions.path, place=part.place):
             ids = None if own_ids is None else _ids(part.cells(own_ids), own_ids, joining)
         joined = replace(each.at(joining), ids=ids)
-        drawn = [drawn[0].at(np.flatnonzero(stay)).followed_by(joined) if drawn else joined]
-    [sample] = drawn
+        if sample is not None:
+            joined = sample.at(np.flatnonzero(stay)).followed_by(joined)
+        sample = joined
+    if sample is None:
+        raise UnlabelError(f"{predictions.path} changed while it was read: try again.")
     if not sizes[:n_labels].any():  # a column of true labels that is empty
         sample = replace(sample, truth=None)
     page = blank.filled(sample, input, of=int(sizes.sum()), aside=aside.of_other_labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +14,20 @@ import numpy as np
 from unlabel._labels import known_columns
 from unlabel._typing import Columns, Floats, Label
 from unlabel.filter import OutputFilter
-from unlabel.serve.protocol import BYTES, INTEGERS, NUMBERS, Array, ProtocolError, Tensor
+from unlabel.serve.protocol import (
+    BYTES,
+    INTEGERS,
+    JSON_ERRORS,
+    NUMBERS,
+    Array,
+    ProtocolError,
+    Tensor,
+)
 
 WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")
 SEPARATORS = (",", ", ", ";", "\n", "\t", " ")
+# Parameters that say which label each column is.
+OF_COLUMNS = ("labels", "classes", "class_names", "id2label", "label2id")
 
 
 class LabelNames:
@@ -79,7 +90,7 @@ class LabelNames:
         for value in tensor.values().ravel().tolist():
             if value not in known:
                 raise ProtocolError(
-                    f"The output {tensor.name!r} has {value}, which is no label of the model."
+                    f"The output {tensor.name!r} has {value}, which is not a label of the model."
                 )
         dtype = np.dtype(NUMBERS[tensor.datatype])
         for column in np.unique(answers).tolist():
@@ -92,8 +103,17 @@ class LabelNames:
         return np.array([names[column] for column in answers.tolist()], dtype=dtype)
 
     def renamed(self, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Give parameters with the result's labels where they list the model's, if they do."""
+        """Give parameters with the result's labels where they list the model's, if they do.
+
+        Labels of the columns that are not the filter's, or in another order, are refused.
+        """
         new = {key: self._renamed_value(value) for key, value in parameters.items()}
+        for key in OF_COLUMNS:
+            if new.get(key, self) is None and self._lists_others(parameters[key]):
+                raise ProtocolError(
+                    f"The upstream's {key!r} are other labels than those that the filter was "
+                    "fitted for, or in another order: fit a filter for this model."
+                )
         if all(value is None for value in new.values()):
             return None
         return {key: parameters[key] if value is None else value for key, value in new.items()}
@@ -113,6 +133,13 @@ class LabelNames:
             return {label: number for number, label in enumerate(self.new_texts)}
         return None
 
+    def _lists_others(self, value: Any) -> bool:
+        """Tell whether a value that is not the model's labels lists as many."""
+        if isinstance(value, str) and value[:1] in ("[", "{"):
+            with suppress(*JSON_ERRORS):
+                value = msgspec.json.decode(value)
+        return isinstance(value, list | tuple | dict) and len(value) == len(self.old_texts)
+
     def _renamed_text(self, text: str) -> str | None:
         for separator in SEPARATORS if self.old_texts else ():
             if text.startswith(self.old_texts[0]) and text.split(separator) == self.old_texts:
@@ -120,7 +147,7 @@ class LabelNames:
         if text[:1] in ("[", "{"):
             try:
                 new = self._renamed_value(msgspec.json.decode(text))
-            except (msgspec.DecodeError, RecursionError):
+            except JSON_ERRORS:
                 return None
             return None if new is None else msgspec.json.encode(new).decode()
         return None

@@ -288,9 +288,11 @@ def _tensor(
 
 
 def _refuse_duplicates(names: list[str]) -> None:
+    seen = set()
     for name in names:
-        if names.count(name) > 1:
+        if name in seen:
             raise ProtocolError(f"The answer has the output {name!r} twice.")
+        seen.add(name)
 
 
 def write_answer(answer: Message, outputs: Sequence[Tensor], **changed: Any) -> tuple[bytes, int]:

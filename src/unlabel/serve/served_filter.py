@@ -28,6 +28,7 @@ from unlabel.serve.protocol import (
     read_outputs,
     write_answer,
 )
+from unlabel.validation import refuse_probabilities
 
 
 class MissingConfidencesError(ProtocolError):
@@ -147,6 +148,13 @@ class ServedFilter:
         found = self._confidences(outputs)
         rows: Floats = found.values()
         flat = rows.reshape(-1, rows.shape[-1])
+        if self.fitted.input == "logits":
+            try:
+                refuse_probabilities(flat)
+            except UnlabelError as error:
+                raise ProtocolError(
+                    f"The output {found.name!r} cannot be filtered: {error}"
+                ) from error
         filtered = self.fitted.filter_valid(
             flat,
             with_mass=True,
