@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 
 project = "unlabel"
 author = "The unlabel developers"
@@ -14,14 +14,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 html_theme = "furo"
 html_title = "unlabel"
-exclude_patterns = [
-    "_build",
-    "limit-table.md",
-    "paper-table.md",
-    "reproduced",
-    "serve-table.md",
-    "speed-table.md",
-]
+exclude_patterns = ["_build", "tables"]  # pages include the tables
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False

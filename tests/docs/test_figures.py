@@ -17,7 +17,7 @@ figures = pytest.importorskip("figures", reason="the figures are drawn with matp
 measured = pytest.importorskip("measured")
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "how-it-works.md"
+PAGE = DOCS / "concepts" / "how-it-works.md"
 MARKERS = re.compile(rb"\b[mp][0-9a-f]{10}\b")  # named after a hash of their drawing
 NUMBERS = re.compile(rb"-?\d+\.?\d*(?:e-?\d+)?")
 
@@ -112,7 +112,7 @@ def test_page_quotes_all_numbers_and_no_others(committed):
 
 
 def test_page_shows_every_figure(drawn):
-    shown = re.findall(r"!\[(.+?)\]\(figures/(.+?)\)", PAGE.read_text(encoding="utf-8"))
+    shown = re.findall(r"!\[(.+?)\]\(../figures/(.+?)\)", PAGE.read_text(encoding="utf-8"))
     assert sorted(name for _, name in shown) == list(drawn)
     assert all(len(description) > 40 for description, _ in shown)
 

@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ import tables as docs_tables
 from commands import unlabel
 from unlabel.evaluation.conditions import NAMES, parse_condition
 
-PAGE = (Path(docs_tables.__file__).parent / "gate.md").read_text(encoding="utf-8")
+PAGE = (docs_tables.DOCS / "guides" / "gate.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
 
 

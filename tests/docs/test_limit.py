@@ -16,7 +16,7 @@ limit = pytest.importorskip("limit", reason="the networks are trained with PyTor
 from unlabel.bench.grid import Cell  # noqa: E402
 from unlabel.bench.results.files import read_result  # noqa: E402
 
-PAGE = limit_figure.DOCS / "limit.md"
+PAGE = limit_figure.DOCS / "concepts" / "limit.md"
 CELL = Cell("faces", "vit_b_16", 0, "F3")
 
 
@@ -102,18 +102,18 @@ def test_every_network_with_committed_outputs_is_there(committed):
 
 
 def test_the_committed_table_is_the_scripts_and_is_on_the_page():
-    written = (limit_figure.DOCS / "limit-table.md").read_text(encoding="utf-8")
+    written = (limit_figure.DOCS / "tables" / "limit.md").read_text(encoding="utf-8")
     assert written == limit_figure.table(limit_figure.ratios())
     page = PAGE.read_text(encoding="utf-8")
-    assert "{include} limit-table.md" in page
-    assert re.search(r"!\[.{40,}\]\(figures/limit.svg\)", page, re.DOTALL)
+    assert "{include} ../tables/limit.md" in page
+    assert re.search(r"!\[.{40,}\]\(../figures/limit.svg\)", page, re.DOTALL)
 
 
 def test_pages_have_the_gains():
     found = limit_figure.ratios()
     first, second, third, *others = limit_figure.gains(found, "F")
     of_24 = f"at most {others[0]:.0%}", f"in {len(others)} of 24 comparisons"
-    pages = [PAGE, limit_figure.DOCS / "scope.md", limit_figure.DOCS.parent / "README.md"]
+    pages = [PAGE, PAGE.parent / "scope.md", limit_figure.DOCS.parent / "README.md"]
     for page in pages:
         words = " ".join(page.read_text(encoding="utf-8").split())
         assert all(phrase in words for phrase in of_24), page

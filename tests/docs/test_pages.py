@@ -4,15 +4,14 @@ import io
 import re
 import shlex
 from contextlib import redirect_stdout
-from pathlib import Path
 
 import pytest
 
 import tables as docs_tables
 from commands import unlabel
 
-DOCS = Path(docs_tables.__file__).parent
-PAGES = ("recipes.md", "layouts.md", "explore.md", "serve.md")
+DOCS = docs_tables.DOCS
+PAGES = ("guides/recipes.md", "guides/layouts.md", "guides/explore.md", "integrations/serve.md")
 NOT_RUN = "# Not run here: "
 BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 

@@ -14,6 +14,7 @@ from unlabel.bench.grid import BASE
 from unlabel.bench.results.files import read_result, stored_cells
 from unlabel.bench.suites import SUITES
 
+PAGE = reproduced.DOCS / "research" / "reproduction.md"
 NAMES = ("legend", "accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time")
 
 
@@ -41,12 +42,12 @@ def test_the_committed_tables_of_one_network_are_the_scripts(tmp_path):
 
 
 def test_every_table_is_on_the_page():
-    page = (reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     assert sorted(f"{name}.md" for name in NAMES) == sorted(
         path.name for path in reproduced.FOLDER.iterdir()
     )
     for name in NAMES:
-        assert f"{{include}} reproduced/{name}.md" in page
+        assert f"{{include}} ../tables/reproduced/{name}.md" in page
 
 
 @pytest.mark.parametrize("study", SUITES["paper"], ids=lambda study: study.architecture)
@@ -86,12 +87,12 @@ def test_the_page_has_the_worst_seeds_of_the_baselines(method, by_seed):
     assert len(cells) == 8
     left = max(by_seed[*cell, method, "A_F"] for cell in cells)
     lost = max(by_seed[*cell, "base", "A_R"] - by_seed[*cell, method, "A_R"] for cell in cells)
-    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert f"A_F is {_three(left)} and A_R {_three(lost)} below the base model's" in page
 
 
 def test_the_page_has_the_collapse_of_unsir(by_seed):
-    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
     pairs = [
         " and ".join(_three(by_seed[network, seed, "F4", "unsir", "A_R"]) for seed in (0, 1))
         for network in ("resnet18", "allcnn")
@@ -123,7 +124,7 @@ def test_the_page_has_the_effect_of_breaking_ties():
         for at in shown
         if shown[*at[:3], "stored"] != shown[*at[:3], "mask"]
     }
-    page = " ".join((reproduced.DOCS / "reproduction.md").read_text(encoding="utf-8").split())
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert f"{len(changed)} of A_R" in page
     for forget in ("F1", "F3"):
         better = " against ".join(changed["cifar100", "mobilenet_v2", forget])

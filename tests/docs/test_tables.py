@@ -1,7 +1,6 @@
 """The committed tables of the pages are those of the scripts."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,19 +14,20 @@ from unlabel import LabelPlan
 from unlabel.evaluation import load_cifar10
 from unlabel.report.formatting import percent
 
-DOCS = Path(docs_tables.__file__).parent
+DOCS = docs_tables.DOCS
+METRICS = DOCS / "concepts" / "metrics.md"
 
 
 @pytest.mark.parametrize("name", list(docs_tables.TABLES))
 def test_the_committed_table_is_the_scripts(name):
-    written = (DOCS / name).read_text(encoding="utf-8")
+    written = (DOCS / "tables" / name).read_text(encoding="utf-8")
     assert written == "\n".join(docs_tables.TABLES[name]()) + "\n"
-    assert f"{{include}} {name}" in (DOCS / "metrics.md").read_text(encoding="utf-8")
+    assert f"{{include}} ../tables/{name}" in METRICS.read_text(encoding="utf-8")
 
 
 def test_the_readme_has_the_values_of_the_demo():
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    table = (DOCS / "calibration-table.md").read_text(encoding="utf-8")
+    table = (DOCS / "tables" / "calibration.md").read_text(encoding="utf-8")
     second = [line.split(" | ")[3] for line in table.splitlines()[2:]]  # forget set 2
     for value in second[:5]:  # log-loss
         assert value in readme
@@ -40,7 +40,7 @@ def test_the_page_on_metrics_has_the_shares_of_unknown():
     mass = softmax(cifar10.base.astype(np.float64), axis=1)[
         :, [cifar10.classes.index(label) for label in removed]
     ].sum(axis=1)
-    page = " ".join((DOCS / "metrics.md").read_text(encoding="utf-8").split())
+    page = " ".join(METRICS.read_text(encoding="utf-8").split())
     for above, shown in ((0.25, ".25"), (0.5, ".5"), (0.75, ".75")):
         caught, lost = (percent((mass[rows] > above).mean()) for rows in (gone, ~gone))
         assert f"| {shown} | {caught} | {lost} |" in page
@@ -54,16 +54,16 @@ def test_the_tables_of_speed_are_those_of_the_committed_results():
         json.loads((speed_tables.RESULTS / f"speed-{device}.json").read_text())
         for device in ("cpu", "gpu")
     )
-    written = (DOCS / "speed-table.md").read_text(encoding="utf-8")
+    written = (DOCS / "tables" / "speed.md").read_text(encoding="utf-8")
     assert written == "\n".join(speed_tables.page(cpu, gpu)).rstrip() + "\n"
     assert all(bar["met"] for bar in (*cpu["bars"], *gpu["bars"]))
 
 
 def test_the_guide_includes_its_tables_and_a_plan_that_can_be_read():
-    page = (DOCS / "change-labels.md").read_text(encoding="utf-8")
+    page = (DOCS / "guides" / "change-labels.md").read_text(encoding="utf-8")
     for name in (change_labels.BANKING77, change_labels.NAICS):
-        assert f"{{include}} {name}" in page
-        assert (DOCS / name).exists()
+        assert f"{{include}} ../tables/{name}" in page
+        assert (DOCS / "tables" / name).exists()
     plan = LabelPlan.read(change_labels.PLAN)
     check = plan.check([*plan, "card_arrival"])
     assert check.problems == ()

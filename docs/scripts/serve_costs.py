@@ -1,6 +1,6 @@
 """Writes the table of the page on model servers, from the committed results of benchmarks/serve.py.
 
-python docs/serve_costs.py
+python docs/scripts/serve_costs.py
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 RESULTS = DOCS.parent / "benchmarks" / "results" / "serve.json"
-TABLE = DOCS / "serve-table.md"
+TABLE = DOCS / "tables" / "serve.md"
 NAMES = {"small": "a bare server", "MLServer": "MLServer"}
 
 

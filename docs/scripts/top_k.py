@@ -1,6 +1,6 @@
 """How much top-k answers of a real network tell once labels are retired.
 
-    python docs/top_k.py
+    python docs/scripts/top_k.py
 
 prints the table of the guide, measured on the outputs that come with the package.
 """

@@ -1,6 +1,6 @@
 """Writes the table and the figure of the page on the limit, from the committed divergences.
 
-python docs/limit_figure.py
+python docs/scripts/limit_figure.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from figures import INK, STYLE
 from unlabel.bench.tables.captions import network
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 FOUND = DOCS.parent / "benchmarks" / "results" / "limit.json"
 FORGET = ("F1", "F2", "F3", "F4")
 KINDS = {"F": "inputs of retired labels", "R": "inputs of retained labels"}
@@ -120,5 +120,5 @@ def _panel(axes: Axes, name: str, found: Ratios) -> None:
 
 
 if __name__ == "__main__":
-    (DOCS / "limit-table.md").write_text(table(ratios()), encoding="utf-8")
+    (DOCS / "tables" / "limit.md").write_text(table(ratios()), encoding="utf-8")
     draw(ratios(), DOCS / "figures" / "limit.svg")

@@ -1,6 +1,6 @@
 """Writes the tables of the page on metrics, from the outputs that come with the package.
 
-python docs/tables.py
+python docs/scripts/tables.py
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import unchanged, without
 from unlabel.report.comparison import value_at
 
+DOCS = Path(__file__).parents[1]
 INFINITE = float("inf")
 # Rows of the paper's tables, forget sets 1 to 4.
 PAPER = {
@@ -138,8 +139,8 @@ def _short(value: float | None) -> str:
     return f"{value:.3f}" if value >= 1 else f"{value:.4f}".removeprefix("0") if value else "0"
 
 
-TABLES = {"paper-table.md": paper_table, "calibration-table.md": calibration_table}
+TABLES = {"paper.md": paper_table, "calibration.md": calibration_table}
 
 if __name__ == "__main__":
     for name, table in TABLES.items():
-        (Path(__file__).parent / name).write_text("\n".join(table()) + "\n", encoding="utf-8")
+        (DOCS / "tables" / name).write_text("\n".join(table()) + "\n", encoding="utf-8")

@@ -4,7 +4,7 @@ Banking77's `banking77_train.csv` and `banking77_test.csv` have the columns `tex
 the concordances of NAICS, `naics_2007_2012.csv` and `naics_2012_2017.csv`, one pair of codes per
 row. Takes a few minutes.
 
-    python docs/change_labels.py --texts FOLDER --taxonomies FOLDER
+    python docs/scripts/change_labels.py --texts FOLDER --taxonomies FOLDER
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from unlabel import LabelPlan, LabelRemover, OutputFilter
 from unlabel.plan import compose
 
-DOCS = Path(__file__).parent
-PLAN = DOCS / "intents.toml"
-BANKING77, NAICS = "change-labels-banking77.md", "change-labels-naics.md"
+DOCS = Path(__file__).parents[1]
+PLAN = DOCS / "guides" / "intents.toml"
+BANKING77, NAICS = "banking77.md", "naics.md"
 
 KINDS = (
     "unchanged",
@@ -147,7 +147,7 @@ def main() -> None:
         (NAICS, naics(given.taxonomies)),
         (BANKING77, banking77(given.texts)),
     ):
-        (DOCS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (DOCS / "tables" / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

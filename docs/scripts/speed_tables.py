@@ -1,6 +1,6 @@
 """Writes the tables of the page on speed, from the committed results of benchmarks/speed.py.
 
-python docs/speed_tables.py
+python docs/scripts/speed_tables.py
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 RESULTS = DOCS.parent / "benchmarks" / "results"
 Rows = Sequence[dict[str, Any]]
 
@@ -87,7 +87,7 @@ def across(rows: Rows, keys: Sequence[str]) -> Iterator[str]:
 def main() -> None:
     """Write the tables beside the page that includes them."""
     cpu, gpu = (json.loads((RESULTS / f"speed-{d}.json").read_text()) for d in ("cpu", "gpu"))
-    (DOCS / "speed-table.md").write_text("\n".join(page(cpu, gpu)).rstrip() + "\n")
+    (DOCS / "tables" / "speed.md").write_text("\n".join(page(cpu, gpu)).rstrip() + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Writes the tables of the page on the reproduction, from the committed results.
 
-python docs/reproduced.py
+python docs/scripts/reproduced.py
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from unlabel.bench.tables.aggregate import gather
 from unlabel.bench.tables.layout import build_sections, legend
 from unlabel.bench.tables.write import section_lines
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 RESULTS = DOCS.parent / "benchmarks" / "results" / "paper"
-FOLDER = DOCS / "reproduced"
+FOLDER = DOCS / "tables" / "reproduced"
 
 
 def fragments(results: Path) -> dict[str, str]:

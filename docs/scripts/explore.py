@@ -1,6 +1,6 @@
 """Draw the screenshots of "Explore a change" from the page of the demo, in a real browser.
 
-Run ``python docs/explore.py`` where Chromium and Pillow are installed: it writes
+Run ``python docs/scripts/explore.py`` where Chromium and Pillow are installed: it writes
 ``figures/explore-*.png``, after a person's clicks, keys and drags, and fails if the page reports an
 error or asks the network for anything.
 """
@@ -16,8 +16,8 @@ from typing import Any
 from unlabel.evaluation import load_cifar10
 from unlabel.explore import render
 
-FOLDER = Path(__file__).parent / "figures"
-HELPERS = Path(__file__).parent.parent / "tests" / "helpers"
+FOLDER = Path(__file__).parents[1] / "figures"
+HELPERS = Path(__file__).parents[2] / "tests" / "helpers"
 WIDE, NARROW = 1280, 390
 
 

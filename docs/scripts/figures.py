@@ -1,7 +1,7 @@
 """Draw the figures of "How it works" from the real outputs that come with the package.
 
-Run ``python docs/figures.py``: it writes ``figures/*.svg`` and ``figures/figures.json``, the
-numbers that the page quotes, and prints the phrases it quotes them in. The same outputs give
+Run ``python docs/scripts/figures.py``: it writes ``figures/*.svg`` and ``figures/figures.json``,
+the numbers that the page quotes, and prints the phrases it quotes them in. The same outputs give
 the same bytes.
 """
 
@@ -39,7 +39,7 @@ from measured import (
     triangle,
 )
 
-FOLDER = Path(__file__).parent / "figures"
+FOLDER = Path(__file__).parents[1] / "figures"
 
 # Mid-tones: what is written has a contrast of about 4.3 to a white page and to a black one.
 # The two that are only filled differ in lightness too, for readers who see fewer hues.
