@@ -1,6 +1,9 @@
-"""The command line, run in this process."""
+"""The command line, run in this process and in shells."""
 
 import io
+import os
+import shlex
+import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
@@ -19,3 +22,18 @@ def unlabel(*arguments):
         except SystemExit as stop:
             code = stop.code or 0
     return code, out.getvalue(), err.getvalue()
+
+
+def run_in_shell(script, folder, **variables):
+    """Run a script in a folder as GitHub runs a step, with a command `unlabel`."""
+    program = folder / "bin" / "unlabel"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m unlabel "$@"\n')
+    program.chmod(0o755)
+    environment = os.environ | variables
+    environment["PATH"] = f"{program.parent}{os.pathsep}{environment['PATH']}"
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from serving import ask, free_port
 from unlabel import LabelRemover
 
-PAGE = Path(__file__).parents[2] / "docs" / "serve.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "serve.md"
 MLSERVER = Path(sys.executable).with_name("mlserver")
 
 

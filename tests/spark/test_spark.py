@@ -3,12 +3,10 @@
 import datetime
 import importlib
 import os
-import re
 import shutil
 import sys
 from decimal import Decimal
 from functools import reduce
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -826,17 +824,3 @@ def test_executors_filter_on_one_thread(monkeypatch):
     assert work(["a batch"]) == [1]
     monkeypatch.setenv("UNLABEL_THREADS", "3")
     assert work(["a batch"]) == [3]
-
-
-def test_the_page_runs(spark, tmp_path, retired):
-    labels = np.array(["cat", "cat", "dog", "fox"])
-    reference = wide_table(ROWS, retired.classes_in, label=labels)
-    pa.parquet.write_table(reference, tmp_path / "reference.parquet")
-    pa.parquet.write_table(reference.drop(["label"]), tmp_path / "predictions.parquet")
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
-    # A JVM stays in the folder that it was started in.
-    page = re.sub(r'"(\w+\.parquet)"', lambda name: repr(str(tmp_path / name[1])), page)
-    exec("".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
-    expected = fit_filter(ROWS, labels, classes=retired.classes_in, remove=["cat"]).apply(ROWS)
-    kept = pa.parquet.read_table(tmp_path / "kept.parquet").sort_by("id")
-    assert_same_numbers(np.column_stack([kept["dog"], kept["fox"]]), expected)
