@@ -110,15 +110,13 @@ def run_block(kind, line, text, page, namespace):
 @pytest.fixture
 def namespace(request, page, tmp_path, monkeypatch):
     """Prepare a folder for a page, and the libraries that it imports."""
-    imported = {
-        name
-        for _, _, text in blocks(page)
-        for name in re.findall(r"^(?:import|from) ([\w.]+)", text, re.MULTILINE)
-        if not text.startswith(NOT_RUN_HERE)
-    }
+    text = "".join(text for _, _, text in blocks(page) if not text.startswith(NOT_RUN_HERE))
+    imported = {*re.findall(r"^(?:import|from) ([\w.]+)", text, re.MULTILINE)}
     for name in OPTIONAL:
         if any(each.split(".")[0] == name for each in imported) and find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
+    if "torch.compile(" in text and not (shutil.which("g++") or shutil.which("clang++")):
+        pytest.skip("PyTorch's compiler needs a C++ compiler")
     monkeypatch.chdir(tmp_path)
     if "transformers" in imported:
         os.environ["HF_HUB_OFFLINE"] = "1"  # before it is imported: nothing may be downloaded
