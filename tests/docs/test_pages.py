@@ -132,6 +132,7 @@ def namespace(request, page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", pages())
 @pytest.mark.filterwarnings("ignore:::torch", "ignore:.*LeafSpec:FutureWarning")  # its own
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_the_page_runs(page, namespace):
     for kind, line, text in blocks(page):
         if not text.startswith(NOT_RUN_HERE):
