@@ -30,7 +30,7 @@ import pytest
 from commands import run_in_shell, unlabel
 from page_blocks import ROOT, blocks, pages
 
-INSTALLING = ("cd ", "git clone ", "make", "pip install ", "python -m pip ", "python -m venv ")
+INSTALLING = ("cd ", "git clone ", "make ", "pip install ", "python -m pip ", "python -m venv ")
 NOT_RUN_HERE = "# Not run here: "
 NOT_RUN = {
     "docs/guides/recipes.md": ["it needs MAPIE 1."],
@@ -43,17 +43,8 @@ NOT_RUN = {
     "docs/research/reproduction.md": ["it reads the outputs of a checkout, and takes a minute."],
 }
 OPTIONAL = (
-    *(
-        "httptools",
-        "mapie",
-        "matplotlib",
-        "onnx",
-        "onnxruntime",
-        "pandas",
-        "polars",
-        "prometheus_client",
-    ),
-    *("pyarrow", "pyspark", "skl2onnx", "torch", "transformers"),
+    *("mapie", "matplotlib", "onnx", "onnxruntime", "pandas", "polars", "pyarrow", "pyspark"),
+    *("skl2onnx", "torch", "transformers"),
 )
 
 

@@ -21,5 +21,5 @@ def blocks(page):
     """Give the kind, the first line's number and the text of each block of a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     found = [*BLOCK.finditer(text)]
-    assert text.count("\n```") == 2 * len(found), "a block has no end, or is indented"
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(found), "an indented block"
     return [(match[1], text.count("\n", 0, match.start(2)), match[2]) for match in found]
