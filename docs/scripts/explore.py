@@ -10,6 +10,7 @@ from __future__ import annotations
 import runpy
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,24 @@ def change_labels(browser: Any) -> None:
         browser.click(f"{item(label)} .who")
     browser.click("#retire")
     browser.drag(f"{item('cat')} .grip", item("dog"))
-    browser.click(f"{item('automobile')} .who")
+    send(browser, ["automobile"], "car")
+
+
+def send(browser: Any, labels: Sequence[str], destination: str) -> None:
+    """Merge labels into one, or rename one, by the keyboard."""
+    for label in labels:
+        browser.click(f"{item(label)} .who")
     browser.click("#to")
-    browser.type("car")
+    browser.type(destination)
     browser.key("Enter")
+
+
+def change_as_the_readme(browser: Any) -> None:
+    """Make the changes of the plan that the README opens with."""
+    browser.click(f"{item('deer')} .who")
+    browser.click("#retire")
+    send(browser, ["cat", "dog"], "pet")
+    send(browser, ["automobile"], "car")
 
 
 def ask_for_unknown(browser: Any) -> None:
@@ -72,6 +87,7 @@ def draw(folder: Path) -> None:
         browser = start(Path(scratch, "profile"))
         try:
             for name, width, scheme, actions in (
+                ("readme", WIDE, "light", [change_as_the_readme]),
                 ("light", WIDE, "light", [change_labels]),
                 ("dark", WIDE, "dark", [change_labels, ask_for_unknown]),
                 ("phone", NARROW, "light", [change_labels]),
