@@ -20,6 +20,7 @@ from unlabel.explore import render
 FOLDER = Path(__file__).parents[1] / "figures"
 HELPERS = Path(__file__).parents[2] / "tests" / "helpers"
 WIDE, NARROW = 1280, 390
+CUT = {"readme": 650}  # pixels from the top
 
 
 def page_of_demo(path: Path) -> None:
@@ -96,11 +97,12 @@ def draw(folder: Path) -> None:
                 for act in actions:
                     act(browser)
                 browser.value("scrollTo(0, 0)")
+                browser.value("document.documentElement.style.scrollbarWidth = 'none'")
                 picture = folder / f"explore-{name}.png"
                 browser.screenshot(picture, whole=False)
                 with Image.open(picture) as whole:
-                    fewer_colours = whole.quantize(256)
-                fewer_colours.save(picture, optimize=True)
+                    upper = whole.crop((0, 0, whole.width, CUT.get(name, whole.height)))
+                upper.quantize(256).save(picture, optimize=True)
                 requests, trouble = browser.heard()
                 assert requests == [page.as_uri()], requests
                 assert trouble == [], trouble

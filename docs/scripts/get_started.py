@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1]
+SHOWN = 840  # pixels
 HELPERS = DOCS.parent / "tests" / "helpers"
 BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
@@ -39,7 +40,7 @@ def run_page() -> None:
 
 
 def draw(picture: Path) -> None:
-    """Draw the top of the report."""
+    """Draw the part of the report on the impact."""
     from PIL import Image
 
     start = runpy.run_path(str(HELPERS / "browser.py"))["Browser"]
@@ -49,13 +50,15 @@ def draw(picture: Path) -> None:
         browser = start(Path(scratch, "profile"))
         try:
             browser.open(Path(scratch, "report.html"), 1280, "light")
+            browser.value("document.documentElement.style.scrollbarWidth = 'none'")
+            browser.value("document.getElementById('impact').scrollIntoView()")
             browser.screenshot(picture, whole=False)
         finally:
             browser.close()
         os.chdir(DOCS)
     with Image.open(picture) as whole:
-        fewer_colours = whole.quantize(256)
-    fewer_colours.save(picture, optimize=True)
+        upper = whole.crop((0, 0, whole.width, SHOWN))
+    upper.quantize(256).save(picture, optimize=True)
 
 
 if __name__ == "__main__":
