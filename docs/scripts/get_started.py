@@ -31,7 +31,9 @@ def run_page() -> None:
         elif kind == "toml":
             Path(text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
         else:
-            commands = (line for line in text.splitlines() if not line.startswith("#"))
+            commands = (
+                line for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")
+            )
             for command in commands:
                 _, *arguments = shlex.split(command)
                 subprocess.run([sys.executable, "-m", "unlabel", *arguments], check=True)
