@@ -1,7 +1,7 @@
 """Draws the figures and writes the tables of the guide on OSR, mask and reference rows.
 
 Run ``python docs/scripts/rows_figures.py``: it lays out the committed results of
-``benchmarks/reference_rows.py``, and prints the phrases that the guide quotes.
+``benchmarks/reference_rows.py``.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def compared(found: Results, name: str, network: str = OURS) -> Results:
 def draw_accuracy(axes: Axes, found: Results) -> None:
     """Accuracy on inputs of retained labels, in percent, less that of mask."""
     _against_mask(axes, found, "accuracy", 100)
-    tenths = range(5)
-    axes.set_yticks([-n / 10 for n in tenths], [f"\N{MINUS SIGN}{n / 10}%" for n in tenths])
+    tenths = range(1, 5)
+    named = [f"\N{MINUS SIGN}{n / 10}%" for n in tenths]
+    axes.set_yticks([0, *(-n / 10 for n in tenths)], ["0", *named])
 
 
 def draw_log_loss(axes: Axes, found: Results) -> None:
@@ -90,7 +91,7 @@ def draw_temperature(axes: Axes, found: Results) -> None:
         numbers = [n for n in counts if n.isdigit()]
         _line(axes, name, {int(n): [x - before for x in counts[n]["log_loss"]] for n in numbers})
     axes.axhline(0, color=INK, linewidth=1, dashes=(4, 2), label="no temperature")
-    axes.set_yticks([0, 0.05, 0.1])
+    axes.set_yticks([-0.03, 0, 0.05, 0.1])
 
 
 def _line(axes: Axes, name: str, bands: dict[int, Band]) -> None:
@@ -222,11 +223,12 @@ def network_table(found: Results) -> Iterator[str]:
 
 
 def _pairs(each: list[Results], value: str) -> list[str]:
-    return [f"{_short(c['osr'][value])} / {_short(c['mask'][value])}" for c in each]
+    return [f"{short(c['osr'][value])} / {short(c['mask'][value])}" for c in each]
 
 
-def _short(value: float) -> str:
-    return f"{value:.4f}".removeprefix("0")
+def short(value: float, digits: int = 4) -> str:
+    """Write a value without the 0 in front."""
+    return f"{value:.{digits}f}".removeprefix("0")
 
 
 TABLES = {
