@@ -47,7 +47,8 @@ def _about_rows(found: Results) -> Iterator[str]:
     yield f"with 200 within {high('200')}."
     furthest = max(mask["distance_retired"] for mask in masks.values())
     yield f"mask is itself within {percent(furthest)} of"
-    yield f"in {nearer('100')} of the draws with 100 rows, and in {nearer('200')} with 200"
+    yield f"in {nearer('20')} of the draws with 20 rows, in {nearer('100')} with 100"
+    yield f"and in {nearer('200')} with 200."
 
 
 def _about_networks(found: Results) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
-rows_figures = pytest.importorskip("rows_figures", reason="the figures are drawn with matplotlib")
+matplotlib = pytest.importorskip("matplotlib", reason="the figures are drawn with it")
 
 import reference_rows  # noqa: E402
+import rows_figures  # noqa: E402
 import rows_quoted  # noqa: E402
 
-PAGE = rows_figures.DOCS / "guides" / "osr-or-mask.md"
+DOCS = rows_figures.DOCS
+PAGE = DOCS / "guides" / "osr-or-mask.md"
 CELL, COUNT = "F2", 20
 
 
@@ -129,7 +132,7 @@ def test_rounding_recomputed_with_plain_code(committed, tasks):
 
 @pytest.mark.parametrize("name", list(rows_figures.TABLES))
 def test_the_committed_tables_are_the_scripts_and_are_on_the_page(committed, name):
-    written = (rows_figures.DOCS / "tables" / name).read_text(encoding="utf-8")
+    written = (DOCS / "tables" / name).read_text(encoding="utf-8")
     assert written == rows_figures.table(name, committed)
     assert f"{{include}} ../tables/{name}" in PAGE.read_text(encoding="utf-8")
 
@@ -166,6 +169,8 @@ def test_the_figures_have_all_medians_and_the_same_bytes_every_time(committed, t
     for folder in folders:
         folder.mkdir()
         rows_figures.draw(committed, folder)
+    drawn_with = json.loads((DOCS / "figures" / "figures.json").read_text())["drawn_with"]
+    if drawn_with == f"matplotlib {matplotlib.__version__}":
+        folders.append(DOCS / "figures")
     for name in rows_figures.FIGURES:
-        one, two = ((folder / f"{name}.svg").read_bytes() for folder in folders)
-        assert one == two
+        assert len({(folder / f"{name}.svg").read_bytes() for folder in folders}) == 1
