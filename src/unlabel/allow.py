@@ -219,7 +219,7 @@ def as_allowed(
         if matrix.shape[-1:] != (len(classes),) or matrix.size != n_rows * len(classes):
             raise UnlabelError(
                 f"The allowed labels have the shape {matrix.shape}, not ({n_rows}, {len(classes)}):"
-                " give one row per row, over the filter's labels."
+                " give one boolean per row and label of the filter."
             )
         matrix = matrix.reshape(n_rows, len(classes))
         empty = np.flatnonzero(~matrix.any(axis=1))
