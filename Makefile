@@ -35,13 +35,15 @@ test-core: .venv-core/.core
 test-lowest: .venv-lowest/.core
 	.venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
 
-# Build the wheel, install it into an environment with nothing else, and use it.
+# Build the wheel, install it into an environment with nothing else, use it, and run the demo from it.
 test-wheel:
 	rm -rf .venv-wheel dist
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
 	.venv-wheel/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt dist/*.whl
 	cd .venv-wheel && bin/python ../.ci/smoke.py
+	.venv-wheel/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt "$$(echo dist/*.whl)[cli]"
+	cd .venv-wheel && bin/unlabel demo --out demo
 
 # `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
 test-serve: .venv-serve/.serve

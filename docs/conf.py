@@ -38,7 +38,7 @@ import_module("sphinx.ext.autodoc.mock")._MockObject.__or__ = lambda self, other
 def add_page_to_explore(app: Any, error: Exception | None) -> None:
     """Put the page that the docs on `unlabel explore` link to beside them."""
     if error is None and app.builder.format == "html":
-        import_module("explore").page_of_demo(Path(app.outdir, "explore-cifar10.html"))
+        import_module("explore").page_of_demo(Path(app.outdir, "guides", "explore-cifar10.html"))
 
 
 def setup(app: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import runpy
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from unlabel.explore import render
 FOLDER = Path(__file__).parents[1] / "figures"
 HELPERS = Path(__file__).parents[2] / "tests" / "helpers"
 WIDE, NARROW = 1280, 390
+CUT = {"readme": 650}  # pixels from the top
 
 
 def page_of_demo(path: Path) -> None:
@@ -47,10 +49,24 @@ def change_labels(browser: Any) -> None:
         browser.click(f"{item(label)} .who")
     browser.click("#retire")
     browser.drag(f"{item('cat')} .grip", item("dog"))
-    browser.click(f"{item('automobile')} .who")
+    send(browser, ["automobile"], "car")
+
+
+def send(browser: Any, labels: Sequence[str], destination: str) -> None:
+    """Merge labels into one, or rename one, by the keyboard."""
+    for label in labels:
+        browser.click(f"{item(label)} .who")
     browser.click("#to")
-    browser.type("car")
+    browser.type(destination)
     browser.key("Enter")
+
+
+def change_as_the_readme(browser: Any) -> None:
+    """Make the changes of the plan that the README opens with."""
+    browser.click(f"{item('deer')} .who")
+    browser.click("#retire")
+    send(browser, ["cat", "dog"], "pet")
+    send(browser, ["automobile"], "car")
 
 
 def ask_for_unknown(browser: Any) -> None:
@@ -72,6 +88,7 @@ def draw(folder: Path) -> None:
         browser = start(Path(scratch, "profile"))
         try:
             for name, width, scheme, actions in (
+                ("readme", WIDE, "light", [change_as_the_readme]),
                 ("light", WIDE, "light", [change_labels]),
                 ("dark", WIDE, "dark", [change_labels, ask_for_unknown]),
                 ("phone", NARROW, "light", [change_labels]),
@@ -80,11 +97,12 @@ def draw(folder: Path) -> None:
                 for act in actions:
                     act(browser)
                 browser.value("scrollTo(0, 0)")
+                browser.value("document.documentElement.style.scrollbarWidth = 'none'")
                 picture = folder / f"explore-{name}.png"
                 browser.screenshot(picture, whole=False)
                 with Image.open(picture) as whole:
-                    fewer_colours = whole.quantize(256)
-                fewer_colours.save(picture, optimize=True)
+                    upper = whole.crop((0, 0, whole.width, CUT.get(name, whole.height)))
+                upper.quantize(256).save(picture, optimize=True)
                 requests, trouble = browser.heard()
                 assert requests == [page.as_uri()], requests
                 assert trouble == [], trouble

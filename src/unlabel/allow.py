@@ -202,7 +202,10 @@ def as_allowed(
 ) -> Allowed:
     """Turn a list of labels, a boolean matrix or `AllowLists.rows` into what each row may have."""
     if isinstance(allow, AllowLists):
-        raise UnlabelError("Lists need each row's: give allow=lists.rows(names).")
+        raise UnlabelError(
+            "The lists do not tell which one a row has: give allow=lists.rows(names), with the "
+            "name of each row's list."
+        )
     if isinstance(allow, RowLists):
         matched = allow.lists.matched(classes, retired, unmatched=allow.unmatched)
         allowed = matched.of_rows(allow.names, allow.missing)
@@ -216,7 +219,7 @@ def as_allowed(
         if matrix.shape[-1:] != (len(classes),) or matrix.size != n_rows * len(classes):
             raise UnlabelError(
                 f"The allowed labels have the shape {matrix.shape}, not ({n_rows}, {len(classes)}):"
-                " give one row per row, over the filter's labels."
+                " give one boolean per row and label of the filter."
             )
         matrix = matrix.reshape(n_rows, len(classes))
         empty = np.flatnonzero(~matrix.any(axis=1))

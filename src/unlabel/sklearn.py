@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _is_fitted, check_is_fitted, column_or_1d, validate_data
@@ -267,8 +268,10 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             )
         self.estimator_ = cloned.fit(X, y)
         if not hasattr(self.estimator_, "predict_proba"):  # some have it only once fitted
+            is_frozen = isinstance(self.estimator, FrozenEstimator)
+            model = self.estimator.estimator if is_frozen else self.estimator
             raise UnlabelError(
-                f"{type(self.estimator).__name__} has no predict_proba: use a classifier that "
+                f"{type(model).__name__} has no predict_proba: use a classifier that "
                 "gives probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV."
             )
         for name in ("n_features_in_", "feature_names_in_"):

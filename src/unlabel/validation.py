@@ -223,7 +223,8 @@ def check_rows(
 def _problem(row: Float64s, labels: Sequence[Label], rows: Floats) -> str:
     for wrong, name in ((np.isnan(row), "NaN"), (np.isposinf(row), "infinite")):
         if wrong.any():
-            return f"the label {labels[int(np.argmax(wrong))]!r} is {name}"
+            label = labels[int(np.argmax(wrong))]
+            return f"the label {label!r} is {name}; give a number or drop the row"
     if np.isneginf(row).all():
         return "every label is minus infinity"
     slack = SUM_TOLERANCE[np.dtype(np.float16)]

@@ -71,7 +71,10 @@ def test_a_bad_entry_of_a_list_names_its_row(fitted, tmp_path, kind):
     lists[20] = ["0.5", "0.25", None]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "o.parquet")
-    assert "Row 20 is not a probability vector: the label 'fox' is NaN." in error
+    assert (
+        "Row 20 is not a probability vector: the label 'fox' is NaN; give a number or drop the row."
+        in error
+    )
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npy"])

@@ -126,7 +126,8 @@ CASES = {
     ),
     "infinite.csv": (
         changed("b,dog,.7", "b,dog,inf"),
-        "Row 3 (id 'b') is not a probability vector: the label 'dog' is infinite.",
+        "Row 3 (id 'b') is not a probability vector: the label 'dog' is infinite; "
+        "give a number or drop the row.",
     ),
     "too_many.csv": (
         GOOD.encode() + b"b,cat,.1\n" * 20,

@@ -70,12 +70,12 @@ MALFORMED = {
     "empty field": (
         STRUCT,
         [GOOD, GOOD | {"cat": None}],
-        "Row 1 is not a probability vector: the label 'cat' is NaN.",
+        "Row 1 is not a probability vector: the label 'cat' is NaN; give a number or drop the row.",
     ),
     "empty struct": (
         STRUCT,
         [GOOD, None],
-        "Row 1 is not a probability vector: the label 'ant' is NaN.",
+        "Row 1 is not a probability vector: the label 'ant' is NaN; give a number or drop the row.",
     ),
     "no field": (
         struct_of(NAMES[:3]),

@@ -80,6 +80,13 @@ def test_what_is_missing_without_a_table_is_named(options, says):
     assert says in refused(*options)
 
 
+def test_a_file_of_labels_without_its_sign_is_not_taken_for_a_label():
+    write("labels.txt", "cat\ndog\n")
+    for name in ("labels.txt", os.path.abspath("labels.txt")):
+        says = f"for those in the file {name}, write @{name}."
+        assert says in " ".join(refused("--classes", name, "--remove", "cat").split())
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -13,6 +13,7 @@ import pytest
 
 from commands import unlabel
 from unlabel import LabelPlan, LabelRemover, OutputFilter
+from unlabel._method import compiled
 from unlabel.cli.changes import count_changes
 from unlabel.fitting import fit_filter
 
@@ -33,8 +34,11 @@ def test_help_names_every_command():
         assert command in out
 
 
-def test_the_version_is_that_of_the_package():
-    assert unlabel("--version") == (0, f"unlabel {version('unlabel')}\n", "")
+def test_the_version_is_that_of_the_package(monkeypatch):
+    for is_compiled, loops in ((True, "with"), (False, "without")):
+        monkeypatch.setattr(compiled, "is_available", lambda found=is_compiled: found)
+        line = f"unlabel {version('unlabel')}, {loops} compiled loops\n"
+        assert unlabel("--version") == (0, line, "")
 
 
 def test_inspect_tells_what_goes_where(reference, tmp_path):

@@ -128,7 +128,7 @@ def test_rows_without_a_list_may_be_allowed_everything():
 @pytest.mark.parametrize(
     ("allow", "words"),
     [
-        (AllowLists(LISTS), "Lists need each row's: give allow=lists.rows"),
+        (AllowLists(LISTS), "do not tell which one a row has: give allow=lists.rows"),
         (AllowLists(LISTS).rows(["north"]), "2 rows have 1 names of lists"),
         (AllowLists(LISTS).rows(["north", "nroth"]), "Row 1 names the unknown list 'nroth'"),
         (AllowLists({"none": ["fox"]}).rows(["none"] * 2), "'none' allows no label of the filter"),

@@ -437,8 +437,9 @@ def test_a_model_that_has_probabilities_only_once_it_is_fitted(iris):
 
 def test_a_model_without_probabilities_is_refused(iris):
     X, y, _ = iris
-    with pytest.raises(UnlabelError, match="SVC has no predict_proba: use a classifier"):
-        LabelRemovalClassifier(SVC(), remove=[0]).fit(X, y)
+    for model in (SVC(), FrozenEstimator(SVC().fit(X, y))):
+        with pytest.raises(UnlabelError, match=r"^SVC has no predict_proba: use a classifier"):
+            LabelRemovalClassifier(model, remove=[0]).fit(X, y)
 
 
 def test_a_grid_search_chooses_a_method(iris):

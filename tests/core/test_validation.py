@@ -46,7 +46,10 @@ def test_an_error_is_a_value_error():
 
 
 BAD_ROWS = [
-    ([0.5, np.nan, 0.25, 0.25], "Row 7 is not a probability vector: the label 'dog' is NaN."),
+    (
+        [0.5, np.nan, 0.25, 0.25],
+        "Row 7 is not a probability vector: the label 'dog' is NaN; give a number or drop the row.",
+    ),
     ([0.5, 0.25, np.inf, 0.25], r"Row 7 .* label 'fox' is infinite"),
     ([np.inf, -np.inf, 0.5, 0.5], "Row 7 .* label 'cat' is infinite"),
     ([0.5, 0.5, 0.25, -0.25], r"Row 7 .* label 'owl' is -0.25;"),

@@ -1,12 +1,14 @@
 """The committed tables of the pages are those of the scripts."""
 
 import json
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 from scipy.special import softmax
 
 import change_labels
+import extras
 import serve_costs
 import speed_tables
 import tables as docs_tables
@@ -57,6 +59,13 @@ def test_the_tables_of_speed_are_those_of_the_committed_results():
     written = (DOCS / "tables" / "speed.md").read_text(encoding="utf-8")
     assert written == "\n".join(speed_tables.page(cpu, gpu)).rstrip() + "\n"
     assert all(bar["met"] for bar in (*cpu["bars"], *gpu["bars"]))
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    lines = written.splitlines()
+    header = next(line for line in lines if line.startswith("| path |"))
+    for path in ("probabilities", "mask", "logits"):
+        line = next(line for line in lines if line.startswith(f"| {path} |"))
+        assert f"{line}\n" in readme
+    assert f"{header}\n" in readme
 
 
 def test_the_guide_includes_its_tables_and_a_plan_that_can_be_read():
@@ -68,6 +77,17 @@ def test_the_guide_includes_its_tables_and_a_plan_that_can_be_read():
     check = plan.check([*plan, "card_arrival"])
     assert check.problems == ()
     assert [label for label, _ in check.merged_into] == ["card_arrival", "top_up_problem", "other"]
+
+
+def test_the_page_on_installing_names_every_extra():
+    assert extras.extras() == {*extras.FOR} - {""}
+    written = extras.TABLE.read_text(encoding="utf-8")
+    assert [line.split("|")[2].strip() for line in written.splitlines()[2:]] == [
+        *extras.FOR.values()
+    ]
+    page = (DOCS / "installing.md").read_text(encoding="utf-8")
+    assert "{include} tables/extras.md" in page
+    assert f"unlabel-{version('unlabel')}-" in page
 
 
 def test_the_costs_of_serving_are_those_measured():

@@ -453,8 +453,8 @@ NO_ROW = "is not a probability vector:"
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ([0.5, np.nan, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
-        ([0.5, None, 0.5], f"{NO_ROW} the label 'dog' is NaN."),
+        ([0.5, np.nan, 0.5], f"{NO_ROW} the label 'dog' is NaN; give a number or drop the row."),
+        ([0.5, None, 0.5], f"{NO_ROW} the label 'dog' is NaN; give a number or drop the row."),
         ([-0.5, 1.0, 0.5], f"{NO_ROW} the label 'cat' is -0.5;"),
         ([0.5, 0.2, 0.2], f"{NO_ROW} it sums to 0.9, 0.1 below 1"),
         ([0.5, 0.5], "has 2 entries in column 'c' and there are 3 labels:"),

@@ -10,6 +10,7 @@ import typer
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import read_protocol
+from unlabel._method import compiled
 from unlabel._printing import as_json
 from unlabel._tables.files.formats import ENDINGS
 from unlabel._tables.overview import overview
@@ -60,7 +61,8 @@ app.add_typer(plan, name="plan")
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(f"unlabel {version('unlabel')}")
+        loops = "with" if compiled.is_available() else "without"
+        typer.echo(f"unlabel {version('unlabel')}, {loops} compiled loops")
         raise typer.Exit
 
 

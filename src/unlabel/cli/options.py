@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from unlabel._files import class_file
 from unlabel._tables import predictions
 from unlabel._typing import InputKind
+from unlabel.errors import UnlabelError
 
 TABLE = "The table"  # the panel of options about reading it
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
@@ -111,6 +113,10 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it
 
 def class_names(text: str | None) -> list[str] | None:
     """Read the labels that `--classes` gives."""
-    if text is None or not text.startswith("@"):
-        return text.split(",") if text else None
-    return class_file.read(text[1:])
+    if not text:
+        return None
+    if text.startswith("@"):
+        return class_file.read(text[1:])
+    if os.path.isfile(text):
+        raise UnlabelError(f"--classes takes labels: for those in the file {text}, write @{text}.")
+    return text.split(",")

@@ -183,7 +183,9 @@ class ServedFilter:
             named = [tensor for tensor in outputs if tensor.name == self.output]
             if not named:
                 raise MissingConfidencesError(
-                    f"The answer has no output {self.output!r}, only {listing(given)}.", given
+                    f"The answer has no output {self.output!r}, only {listing(given)}: name the "
+                    "one with the confidences with output (--output).",
+                    given,
                 )
             if named[0].datatype not in FLOATS or named[0].shape[-1:] != (n,):
                 raise ProtocolError(
