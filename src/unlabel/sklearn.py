@@ -206,6 +206,9 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     rather than its members, and do not call ``cross_val_predict`` with
     ``method="predict_proba"`` unless the labels are 0 to n - 1.
 
+    Columns stand in the order of `classes_`, which is not sorted if labels were merged or renamed.
+    Tools that take it to be sorted, such as MAPIE, need a wrapper that sorts both.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

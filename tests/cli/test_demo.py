@@ -36,6 +36,16 @@ def test_the_demo_ends_with_tables_and_two_pages(tmp_path):
     options = ("--input", "logits", "--title", "ResNet18 on CIFAR-10", "--out", page)
     assert unlabel("explore", table, *options)[0] == 0
     assert page.read_bytes() == (tmp_path / "demo" / "explore.html").read_bytes()
+    # The lines below a table name the columns that it has.
+    retrained = ("--retrained", tmp_path / "demo" / "cifar10-retrained.parquet")
+    for changes, exceptions in (
+        (("--remove", "airplane", "--remove", "deer", *retrained), " but KL and AUC"),
+        (("--remove", "airplane"), " but AUC"),
+        (("--remove", "cat=dog"), ""),
+    ):
+        code, out, _ = unlabel("evaluate", table, "--input", "logits", *changes)
+        assert code == 0
+        assert f"All values{exceptions} are of rows of retained labels." in " ".join(out.split())
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -124,11 +124,17 @@ def _in_words(changed: ChangedLabels) -> str:
 def _how_to_read(summary: Summary) -> Iterator[str]:
     if summary["truth"] is None:
         return
+    of_other_rows = [
+        name
+        for name, path in (("KL", ("to_retrained", "kl", "retained")), ("AUC", ("attack_auc",)))
+        if competing_values(METRICS[path], summary["figures"])
+    ]
+    but = f" but {' and '.join(of_other_rows)}" if of_other_rows else ""
     yield (
-        "All but KL and AUC are of rows of retained labels. Accuracy (A_R) is a mean over labels, "
+        f"All values{but} are of rows of retained labels. Accuracy (A_R) is a mean over labels, "
         "beside the share of rows that are right; lower is better in all others."
     )
-    if competing_values(METRICS["to_retrained", "kl", "retained"], summary["figures"]):
+    if "KL" in of_other_rows:
         yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
     if summary["floor"]:
         which = "differs in its seed alone" if summary["same_recipe"] else "is a second model"
