@@ -7,7 +7,6 @@ Run ``python docs/scripts/get_started.py`` where Chromium and Pillow are install
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import shlex
 import subprocess
@@ -19,13 +18,13 @@ from typing import Any
 DOCS = Path(__file__).parents[1]
 SHOWN = 840  # pixels
 HELPERS = DOCS.parent / "tests" / "helpers"
-BLOCK = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
 
 def run_page() -> None:
     """Run the tutorial's blocks in the working folder, until there is a report."""
     namespace: dict[str, Any] = {}
-    for kind, text in BLOCK.findall((DOCS / "get-started.md").read_text(encoding="utf-8")):
+    blocks = runpy.run_path(str(HELPERS / "page_blocks.py"))["blocks"]
+    for kind, _, text in blocks("docs/get-started.md"):
         if kind == "python":
             exec(text, namespace)
         elif kind == "toml":
