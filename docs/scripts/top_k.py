@@ -1,8 +1,9 @@
-"""How much top-k answers of a real network tell once labels are retired.
+"""Measures how many top-k answers of a real network are certain once labels are retired.
 
     python docs/scripts/top_k.py
 
-prints the table of the guide, measured on the outputs that come with the package.
+prints the table of the guide "Predictions as they come", measured on the outputs that come with the
+package.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from unlabel._typing import Floats
 from unlabel.evaluation.samples import load_cifar10
 
 HEADER = (
-    "| retired | k | no answer | the whole row's answer | certain | certain with `--top-k` "
+    "| retired | k | no answer | same answer as the whole row | certain | certain with `--top-k` "
     "| mean width of intervals |"
 )
 

@@ -1,6 +1,7 @@
 """The page on the gate beyond what every page is tested for: its CI job, codes and conditions."""
 
 import re
+from importlib.metadata import version
 
 import pytest
 
@@ -38,6 +39,13 @@ def test_the_job_runs(folder):
     shown = summary.read_text(encoding="utf-8")
     assert shown == (folder / "impact.md").read_text(encoding="utf-8")
     assert "Animals, version 2" in shown
+
+
+def test_the_job_installs_a_wheel_of_this_version():
+    yaml = pytest.importorskip("yaml")
+    steps = yaml.safe_load(block("yaml"))["jobs"]["impact"]["steps"]
+    [install] = [step["run"] for step in steps if "pip install" in step.get("run", "")]
+    assert f"/unlabel-{version('unlabel')}-" in install
 
 
 @pytest.mark.parametrize(("share", "code"), [("1%", 3), ("50", 3), ("500%", 2)])
