@@ -227,9 +227,9 @@ def test_the_summary_counts_labels_of_lists_that_are_not_given(saved):
     options = ("--allow", saved / "one.csv")
     assert "'gnu', of which the nearest is" in refused(saved, "in.csv", *options)
     output = apply(saved, "in.csv", "out.csv", *options, "--allow-unmatched", "ignore")
-    assert "1 split; of the lists' labels 2 ignored and 1 retired)." in output
+    assert "1 split; labels in lists: 2 ignored and 1 retired)." in output
     (saved / "one.csv").write_text("list,label\nzoo,cat\nzoo,emu\n")
-    assert "1 split; of the lists' labels 1 retired)." in apply(saved, "in.csv", "o.csv", *options)
+    assert "1 split; labels in lists: 1 retired)." in apply(saved, "in.csv", "o.csv", *options)
     (saved / "one.csv").write_text("list,label\nzoo,cat\n")
     assert "1 split)." in apply(saved, "in.csv", "o.csv", *options)
 

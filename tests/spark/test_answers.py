@@ -99,7 +99,7 @@ def test_the_command_agrees_with_plain_loops(spark, table, fitted, tmp_path, eng
         *("--allow-unmatched", "ignore"),
     )
     assert (code, error) == (0, "")
-    assert "1 split; of the lists' labels 1 ignored and 1 retired)." in output
+    assert "1 split; labels in lists: 1 ignored and 1 retired)." in output
     found = pa.parquet.read_table(tmp_path / "out.parquet")
     found = found.set_column(0, "id", found["id"].cast(pa.int64())).sort_by("id")
     if suffix == ".csv" and engine == "spark":  # Spark reads an empty text as none

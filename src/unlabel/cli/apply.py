@@ -264,4 +264,4 @@ def _count_unused(allow: Allowing | None) -> str:
         return ""
     counts = {"ignored": len(allow.matched.unmatched), "retired": allow.matched.retired}
     parts = [f"{count} {what}" for what, count in counts.items() if count]
-    return f"; of the lists' labels {' and '.join(parts)}" if parts else ""
+    return f"; labels in lists: {' and '.join(parts)}" if parts else ""

@@ -18,7 +18,8 @@ def show(found: Overview, *, all_labels: bool = False) -> RenderableType:
     most = len(found.classes) if all_labels else MOST_LABELS
     sums = ""
     if found.smallest_sum is not None and found.largest_sum is not None:
-        sums = f"; rows sum to {found.smallest_sum:.6g} to {found.largest_sum:.6g}"
+        smallest, largest = f"{found.smallest_sum:.6g}", f"{found.largest_sum:.6g}"
+        sums = f"; rows sum to {smallest}" + (f" to {largest}" if largest != smallest else "")
     tops = [f"{label!r} {rows:,}" for label, rows in found.top_labels[:most]]
     more = len(found.top_labels) - most
     facts = Table.grid(padding=(0, 2))
