@@ -34,7 +34,7 @@ def table(columns: dict[str, str], rows: Rows) -> Iterator[str]:
 def bars(rows: Rows) -> Iterator[str]:
     """Write the values that must be reached beside those that were."""
     verdicts = [row | {"met": "met" if row["met"] else "**not met**"} for row in rows]
-    return table({"work": "work", "bar": "bar", "found": "found", "met": ""}, verdicts)
+    return table({"work": "work", "bar": "target", "found": "found", "met": ""}, verdicts)
 
 
 def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
@@ -45,11 +45,18 @@ def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
         f"SciPy {machine['versions']['scipy']}; at least {cpu['repeats']} repeats, of which the "
         f"best counts. Load at the start: {machine['load_at_start']}.\n"
     )
-    yield "### Apply\n\nOur time over the plain line's, per path; n labels, k of them retired.\n"
+    yield (
+        "### Apply\n\nThe filter's time over that of the plain line, for n labels, k of them "
+        "retired. *Spread* is the filter's median time over its best; *NumPy alone* is without the "
+        "compiled loops.\n"
+    )
     yield from across(cpu["apply"], ("rows", "labels", "removed"))
     yield "The outputs of a real network, ResNet18 on CIFAR-10, repeated to 200,000 rows:\n"
     yield from across(cpu["real"], ("labels", "removed", "set"))
-    yield "Merges: our time over that of `P @ M`, M dense, or `softmax(z) @ M` for logits.\n"
+    yield (
+        "Merges: the filter's time over that of `P @ M` with a dense M, or of `softmax(z) @ M` for "
+        "logits.\n"
+    )
     sizes = {"rows": "rows", "labels": "n", "merged": "merged", "into": "into"}
     paths = {name: name for name in cpu["merge"][0] if name not in sizes}
     yield from table(sizes | paths, cpu["merge"])
@@ -59,17 +66,24 @@ def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
         f"{shown(found['one list'])} times as long with one list for all rows as a mask alone, and "
         f"{shown(found['lists'])} times with {found['number of lists']:,} lists, one per row.\n"
     )
-    yield f"{gpu['machine']['gpu']}, PyTorch {gpu['machine']['versions']['torch'].split('+')[0]}:\n"
+    version = gpu["machine"]["versions"]["torch"].split("+")[0]
+    yield (
+        f"On an {gpu['machine']['gpu']} with PyTorch {version}, the filter's time over that of "
+        "copying its input, and over that of PyTorch's `softmax(z[:, keep])`:\n"
+    )
     columns = {"shape": "shape", "dtype": "dtype", "removed": "k", "input": "input"}
-    ratios = {"copies": "in copies of the input", "softmax": "over PyTorch's softmax(z[:, keep])"}
+    ratios = {"copies": "over a copy", "softmax": "over softmax"}
     yield from table(columns | ratios | {"error": "error"}, gpu["apply"])
-    yield "### Fit\n\nOur time over that of the paper's procedure, as it is and in products.\n"
+    yield (
+        "### Fit\n\nThe filter's time over that of the paper's procedure, as written and in "
+        "products, and the same ratio for applying it.\n"
+    )
     sizes = {"labels": "n", "removed": "k", "rows each": "rows per label"}
     literally = {"literal": "as written", "in products": "in products"}
     yield from table(sizes | literally | {"literal apply": "apply", "spread": "spread"}, cpu["fit"])
-    yield "### Growth\n\nThe exponent between the two largest sizes: 1 is linear.\n"
+    yield "### Growth\n\nThe exponent of time between the two largest sizes: 1 is linear.\n"
     yield from table({"of": "with", "work": "work", "exponent": "exponent"}, cpu["growth"])
-    yield "### Bars\n"
+    yield "### Targets\n"
     yield from bars([*cpu["bars"], *gpu["bars"]])
 
 

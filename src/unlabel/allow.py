@@ -31,7 +31,7 @@ class Allowed:
 
 
 class AllowLists:
-    """Named lists of allowed labels: species by country, categories by marketplace.
+    """Named lists of allowed labels, such as species by country or categories by marketplace.
 
     Parameters
     ----------
@@ -96,6 +96,26 @@ class AllowLists:
 
         Labels match by their texts. Labels that the filter retired are counted; others that are
         not among its labels are an error, unless they are ignored.
+
+        Parameters
+        ----------
+        classes, retired : labels
+            The `classes` and the `removed` of a filter.
+        unmatched : {"error", "ignore"}
+            As in `rows`.
+
+        Returns
+        -------
+        MatchedLists
+            Its `allowed` is a boolean array with one row per list, in the order of `names`, and
+            one column per label of the result.
+
+        Examples
+        --------
+        >>> lists = AllowLists({"DE": ["cat", "dog"], "AU": ["dog", "dingo"]})
+        >>> lists.matched(["cat", "dog", "dingo"]).allowed
+        array([[ True,  True, False],
+               [False,  True,  True]])
         """
         choice(unmatched, UNMATCHED, "unmatched")
         column_of = {str(label): column for column, label in enumerate(classes)}
@@ -134,7 +154,7 @@ class AllowLists:
     def rows(
         self, names: Any, *, missing: Missing = "error", unmatched: Unmatched = "error"
     ) -> RowLists:
-        """Give each row the list of that name, to `OutputFilter.apply`.
+        """Assign a list to each row by its name, for `OutputFilter.apply`.
 
         Parameters
         ----------

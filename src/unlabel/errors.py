@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class UnlabelError(ValueError):
-    """A mistake of the user; the message names it in one sentence and says what to do."""
+    """The error for a mistake of the user; its message names the mistake and says what to do."""
 
 
 class RowError(UnlabelError):

@@ -64,7 +64,7 @@ class OutputFilter:
         The destinations of the labels. A mapping, or a list of labels to retire, will do too.
     means, shares : arrays of shape (n_removed, n_labels)
         The statistics of each retired label: the mean of its reference rows, and how its
-        residual is shared out. They are 0 for labels removed in earlier steps, and all 0
+        residual is shared out. They are 0 for labels retired in earlier steps, and all 0
         with ``method="mask"``, which needs none.
     counts : tuple of int
         The number of reference rows of each retired label.
@@ -216,7 +216,7 @@ class OutputFilter:
 
     @cached_property
     def removed(self) -> tuple[Label, ...]:
-        """The retired labels, in the order in which they are removed."""
+        """The retired labels, in the order in which they are retired."""
         return tuple(self.classes_in[column] for column in self.removed_columns)
 
     @property

@@ -43,7 +43,7 @@ def fit_filter(
     ignore: Label | None = None,
     aside: SetAside | None = None,
 ) -> OutputFilter:
-    """Fit a filter on reference rows of any leading dimensions, such as those of tokens.
+    """Fit a filter on reference rows with any leading dimensions, such as those of tokens.
 
     Parameters
     ----------

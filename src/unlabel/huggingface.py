@@ -37,7 +37,7 @@ def remove_labels(
     *,
     dim: int | None = None,
 ) -> transformers.PreTrainedModel:
-    """Make a classifier that knows only the labels of the filter's result.
+    """Make a classifier with the labels of the filter's result.
 
     The result is a shallow copy: it shares its layers with `model`, which stays unchanged.
     Its ``config`` has the new labels, and its ``logits`` are their log-probabilities, so

@@ -64,7 +64,7 @@ class LabelPlan(Mapping[Label, Destination]):
         confidence is added to; or a mapping of labels to weights that sum to 1, which split it.
         A list of labels is a split whose weights are yet to be given.
     title, note : str
-        What the change is, and what others should know of it.
+        A title for the change, and a note on it for others.
     unlisted : {"keep", "error", "retire"}, default "keep"
         What becomes of labels of the model that the plan does not list.
 
@@ -221,11 +221,11 @@ class LabelPlan(Mapping[Label, Destination]):
         return LabelPlan.of_pairs(pairs, header=self._header, **same | texts)
 
     def outcome(self, classes: Sequence[Label]) -> Outcome:
-        """Work out what becomes of a model's labels, or say why the plan does not fit them."""
+        """Compute what the plan makes of a model's labels, and refuse a plan that does not fit."""
         return outcome(self, tuple(classes))
 
     def check(self, model_labels: Iterable[Any]) -> PlanCheck:
-        """Compare the plan with the labels of a model, without refusing it.
+        """Check the plan against the labels of a model, without refusing it.
 
         Examples
         --------

@@ -63,7 +63,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
     Warns
     -----
     UserWarning
-        If rows were set aside, as they have no true label (None, NaN or an empty text), or one
+        If rows were set aside since they have no true label (None, NaN or an empty text), or one
         that the model does not have.
 
     Examples
@@ -134,7 +134,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Turn confidences in the model's labels into confidences in the result's.
+        """Turn confidences over the model's labels into confidences over the result's.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class LabelRemover(TransformerMixin, BaseEstimator):
         return self.filter_.apply(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the result's columns: its labels, as texts."""
+        """Return the names of the result's columns, which are its labels as texts."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.filter_.classes], dtype=object)
 
@@ -174,7 +174,7 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     remove, keep, method, calibrate
         As in `LabelRemover`.
     unknown : label, optional
-        The answer of `predict` where the retired labels hold more than `unknown_above`. It is not
+        The answer of `predict` if the removed mass of a row is above `unknown_above`. It is not
         one of `classes_`, and has no column in `predict_proba`. A label of the model's own type
         keeps the type of the answers; scikit-learn's metrics refuse mixed ones. It gives inputs of
         retired labels away.
@@ -287,16 +287,16 @@ class LabelRemovalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         return self
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the result's labels, in the order of `classes_`."""
+        """Return the probabilities of the result's labels, in the order of `classes_`."""
         return self._filtered(X).rows
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Logarithms of `predict_proba`, minus infinity for 0."""
+        """Return the logarithms of `predict_proba`, minus infinity for 0."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable of the result's labels, or `unknown`."""
+        """Predict the most probable of the result's labels, or `unknown`."""
         filtered, answers = self._filtered(X), self._answers()
         best = filtered.rows.argmax(axis=1)
         if self.unknown is not None:

@@ -1,7 +1,6 @@
-"""Tables of predictions in files: read, and written with a filter applied.
+"""Read tables of predictions, and write them with a filter applied.
 
-They are read in the layouts that `unlabel apply` takes, batch by batch. Tables need the extra
-`cli`.
+Tables may have any layout that `unlabel apply` takes, and need the extra `cli`.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def read(
     partial: bool = False,
     progress: Progress | None = None,
 ) -> TableRows:
-    r"""Read a table of predictions whole.
+    r"""Read a whole table of predictions.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ MOST_SHOWN = 8
 
 @dataclass(frozen=True)
 class PlanCheck:
-    """What a plan does to the labels of a model, and what is doubtful about it.
+    """The result of checking a plan against the labels of a model.
 
     Every label of the model is unchanged, renamed, merged, split or retired. ``str(check)`` is a
     table for people.

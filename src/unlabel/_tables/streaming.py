@@ -165,7 +165,7 @@ def refuse_doubtful_logits(predictions: Predictions, seen: set[int]) -> None:
 
 @dataclass(frozen=True)
 class Applied:
-    """The rows of a table that was filtered: read, changed in their top label, written."""
+    """How many rows of a table were read, changed in their top label and written."""
 
     rows: int
     changed: int

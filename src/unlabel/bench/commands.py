@@ -24,7 +24,8 @@ def run(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SET/ARCHITECTURE/F", help="Cells such as cifar10/resnet18/F2; repeatable."
+            metavar="SET/ARCHITECTURE/F",
+            help="Cells to run, such as cifar10/resnet18/F2; repeat it for more.",
         ),
     ] = None,
     device: Annotated[
@@ -39,7 +40,11 @@ def run(
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("results"),
     stop_after: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Start nothing that would likely end later."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Start nothing that would probably end later than this from now.",
+        ),
     ] = None,
 ) -> None:
     """Train, retrain and run every method, one cell at a time.

@@ -83,12 +83,15 @@ def fit(
     out: Annotated[Path, typer.Option(help="The filter to write, a .safetensors file.")],
     reference: Annotated[
         Path | None,
-        typer.Argument(help="Table of confidences with true labels; mask needs --classes alone."),
+        typer.Argument(
+            help="Table of confidences with true labels. Mask, and changes that retire no label, "
+            "need only --classes."
+        ),
     ] = None,
     remove: Remove = None,
     keep: Keep = None,
     method: Annotated[
-        Method, typer.Option(help="mask needs no true labels; literal is for audit only.")
+        Method, typer.Option(help="mask needs no reference rows; literal is for audit only.")
     ] = "osr",
     input: TableInput = None,
     calibrate: Annotated[
@@ -108,7 +111,7 @@ def fit(
         str | None, typer.Option("--to", help="The column of new labels in a plan's table.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="A title for the change.")] = None,
-    note: Annotated[str | None, typer.Option(help="What others should know of it.")] = None,
+    note: Annotated[str | None, typer.Option(help="A note on the change, for others.")] = None,
     strict: Strict = False,
     normalize: Normalize = False,
     force: Force = False,
@@ -211,8 +214,9 @@ def inspect(
 ) -> None:
     """Show a filter's changes of labels, or how a table is read.
 
-    Of a filter: the destinations of its labels, and where the means of the retired ones go. Of a
-    table: its layout, labels, rows and top labels. The options from --input on are for tables.
+    For a filter, shows the destinations of its labels, and its output for the mean of each retired
+    label. For a table, shows its layout, labels, rows and top labels; `--classes` and the options
+    about the table are for this.
     """
     if format is not None or file.name.endswith((*ENDINGS,)):
         reading = reading_of(
@@ -272,7 +276,7 @@ app.command()(explore)
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for the files.")] = Path("demo"),
 ) -> None:
-    """Retire labels of two real classifiers, and compare with retraining them.
+    """Retire labels of two real classifiers, and compare the result with retraining.
 
     Leaves a report, a page to explore other changes, and tables to try the other commands on.
     """

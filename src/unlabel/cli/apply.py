@@ -41,7 +41,10 @@ def apply(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="The table to write, or - for standard output; not needed beside -."),
+        typer.Option(
+            help="The table to write, or - for standard output, which is the default if the input "
+            "is -."
+        ),
     ] = None,
     top_label: Annotated[
         bool,
@@ -80,21 +83,21 @@ def apply(
     unknown_above: Annotated[
         float | None,
         typer.Option(
-            help="The new top label is unknown where retired labels had more than this.",
+            help="The new top label is unknown if the removed mass is above this.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
     unknown: Annotated[
         str | None,
         typer.Option(
-            help="The name for unknown. Default: unknown. Labels become texts beside it.",
+            help="The name for unknown. Default: unknown. Labels that are numbers become texts.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
     allow: Annotated[
         Path | None,
         typer.Option(
-            help="Lists of allowed labels: .csv or .tsv with list and label, or .json.",
+            help="Lists of allowed labels: .csv or .tsv with columns list and label, or .json.",
             rich_help_panel=ALLOWED,
         ),
     ] = None,
@@ -108,21 +111,21 @@ def apply(
     allow_unmatched: Annotated[
         Unmatched,
         typer.Option(
-            help="Whether labels that the filter does not give are ignored.",
+            help="Refuse or ignore listed labels that the filter does not give.",
             rich_help_panel=ALLOWED,
         ),
     ] = "error",
     allow_missing: Annotated[
         Missing,
         typer.Option(
-            help="Whether rows whose list does not exist may have all labels.",
+            help="Refuse rows whose list does not exist, or allow them all labels.",
             rich_help_panel=ALLOWED,
         ),
     ] = "error",
     scores: Annotated[
         Scores,
         typer.Option(
-            help="Whether allowed labels are divided by their sum or left as they are.",
+            help="Divide allowed labels by their sum, or leave them as they are.",
             rich_help_panel=ALLOWED,
         ),
     ] = "renormalised",
@@ -138,7 +141,8 @@ def apply(
         bool,
         typer.Option(
             "--partial",
-            help="Rows may name only some labels, as top-k answers do. Needs a mask.",
+            help="Rows may name only some labels, as top-k answers do. Needs a mask, or a filter "
+            "that retires no label.",
             rich_help_panel=PARTIAL,
         ),
     ] = False,
@@ -155,14 +159,16 @@ def apply(
         bool,
         typer.Option(
             "--top-k",
-            help="Partial rows name the labels with the largest scores: more is certain then.",
+            help="Partial rows name the labels with the largest scores, so that more answers are "
+            "certain.",
             rich_help_panel=PARTIAL,
         ),
     ] = False,
     other_labels: Annotated[
         OtherLabels,
         typer.Option(
-            help="Whether labels in partial rows that the model does not have count as retired.",
+            help="Refuse labels in partial rows that the model does not have, or count them as "
+            "retired.",
             rich_help_panel=PARTIAL,
         ),
     ] = "error",

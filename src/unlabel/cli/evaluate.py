@@ -44,24 +44,27 @@ def evaluate(
     from_column: FromColumn = None,
     to_column: ToColumn = None,
     filter: Annotated[
-        Path | None, typer.Option(help="A filter fitted on other rows, in place of --remove.")
+        Path | None, typer.Option(help="A filter fitted on other rows, instead of --remove.")
     ] = None,
     retrained: Annotated[
         list[Path] | None,
-        typer.Option(help="Table of a retrained model on the same rows; twice for the floor."),
+        typer.Option(
+            help="Table of a retrained model's confidences on the same rows. Repeat it with a "
+            "second model for the floor."
+        ),
     ] = None,
     same_recipe: Annotated[
         bool,
         typer.Option(
-            "--same-recipe", help="Say that the retrained models differ in their seeds alone."
+            "--same-recipe", help="Declare that the retrained models differ only in their seeds."
         ),
     ] = False,
     input: TableInput = None,
     label_column: Annotated[
         str | None,
         typer.Option(
-            help="The column of true labels. Default: label, if there is one; without true labels "
-            "only the impact is shown."
+            help="The column of true labels. Default: label, if there is one. Without true labels, "
+            "only answers before and after are compared."
         ),
     ] = None,
     truth: Annotated[
@@ -69,7 +72,7 @@ def evaluate(
     ] = "old",
     unknown_above: Annotated[
         float | None,
-        typer.Option(help="The new answer is unknown where retired labels had more than this."),
+        typer.Option(help="The new answer is unknown if the removed mass is above this."),
     ] = None,
     classes: Classes = None,
     format: FormatOption = None,

@@ -32,7 +32,7 @@ def explore(
     ],
     out: Annotated[Path, typer.Option(help="The page to write, an .html file.")],
     rows: Annotated[
-        int, typer.Option(help="The size of the sample of rows, if so many fit.")
+        int, typer.Option(help="The size of the sample of rows, unless the page gets too large.")
     ] = 5000,
     title: Annotated[
         str | None, typer.Option(help="The page's heading. Default: the table's name.")
@@ -64,7 +64,7 @@ def explore(
 ) -> None:
     """Turn a table into a page on which to try changes of labels, a single HTML file.
 
-    It holds a sample of the rows, drawn in proportion to the true labels or, where there are
+    The page holds a sample of the rows, drawn in proportion to the true labels or, if there are
     none, to the model's answers.
     """
     # Slow to import, and needed by few commands.

@@ -18,13 +18,15 @@ FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wr
 Input = Annotated[
     InputKind | None,
     typer.Option(
-        help="What the confidences are. Default: what the filter was fitted on, or probabilities."
+        help="The kind of confidences that the model gives. Default: the kind that the filter was "
+        "fitted on."
     ),
 ]
 TableInput = Annotated[
     predictions.TableInput | None,
     typer.Option(
-        help="What the confidences are. Default: what the filter was fitted on, or probabilities.",
+        help="The kind of confidences. Default: the kind that the filter was fitted on if there is "
+        "one, otherwise probabilities.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -32,7 +34,7 @@ LabelColumn = Annotated[str, typer.Option(help="The column of true labels.", ric
 ListColumn = Annotated[
     str | None,
     typer.Option(
-        help="The list, struct or map column with the confidences, if not the only one.",
+        help="The list, struct or map column with the confidences, if there are several.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -63,13 +65,13 @@ Classes = Annotated[
 FormatOption = Annotated[
     predictions.Format | None,
     typer.Option(
-        help="The table's format. Default: what the file's ending says.", rich_help_panel=TABLE
+        help="The table's format. Default: that of the file's ending.", rich_help_panel=TABLE
     ),
 ]
 Separator = Annotated[
     str | None,
     typer.Option(
-        help="The separator of a csv table, or tab. Default: found in its header.",
+        help="The separator of a csv table, or the word tab. Default: found in its header.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -95,8 +97,8 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Refuse rows without a true label, or of labels that the model does not have, in "
-        "place of setting them aside.",
+        help="Refuse rows without a true label, or of labels that the model does not have, instead "
+        "of setting them aside.",
         rich_help_panel=TABLE,
     ),
 ]

@@ -1,4 +1,4 @@
-"""The commands `unlabel plan`: change plans checked, composed and compared."""
+"""The commands of `unlabel plan`, which check, compose and compare plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unlabel.cli.options import Classes, Force, FromColumn, ToColumn, class_name
 from unlabel.plan import LabelPlan, diff
 from unlabel.plan import compose as compose_plans
 
-app = typer.Typer(help="Check, compose and compare change plans.", no_args_is_help=True)
+app = typer.Typer(help="Check, compose and compare plans.", no_args_is_help=True)
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan: .toml, .json, .csv, .tsv or .txt.")]
 
@@ -27,7 +27,7 @@ def check(
     to_column: ToColumn = None,
     json: Annotated[bool, typer.Option("--json", help="Print all labels, as JSON.")] = False,
 ) -> None:
-    """Show what a plan does to the labels of a model, and what is doubtful about it.
+    """Check a plan against the labels of a model.
 
     The exit code is 1 if the plan cannot be fitted.
     """
@@ -56,7 +56,7 @@ def compose(
     to_column: ToColumn = None,
     force: Force = False,
 ) -> None:
-    """Make one plan of two, the second of which follows the first.
+    """Make one plan of two that follow each other.
 
     Without --classes, the result is for a model with exactly the labels that the first plan lists.
     """

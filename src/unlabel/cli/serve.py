@@ -32,13 +32,11 @@ def serve(
     ] = 9000,
     only_filtered: Annotated[
         bool,
-        typer.Option("--only-filtered", help="Refuse models without a filter, as not found."),
+        typer.Option("--only-filtered", help="Answer 404 for models without a filter."),
     ] = False,
     shadow: Annotated[
         bool,
-        typer.Option(
-            "--shadow", help="Answer as the model does, and only count what would change."
-        ),
+        typer.Option("--shadow", help="Answer as the model does, and only count the changes."),
     ] = False,
     output: Annotated[
         str | None,
@@ -50,8 +48,8 @@ def serve(
     label_output: Annotated[
         list[str] | None,
         typer.Option(
-            help="An output with each row's label; repeat it for more, '' for none. Default: "
-            "outputs whose texts are labels; whole numbers must be named.",
+            help="An output with each row's label; repeat it for more, or give '' for none. "
+            "Default: outputs whose texts are labels. Outputs of whole numbers must be named.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
@@ -67,7 +65,7 @@ def serve(
     unknown_above: Annotated[
         float | None,
         typer.Option(
-            help="The label is unknown where retired labels had more than this.",
+            help="A row's label is unknown if its removed mass is above this.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
@@ -77,25 +75,25 @@ def serve(
     max_body: Annotated[
         int,
         typer.Option(
-            min=1, help="The most bytes of a body, packed or not.", rich_help_panel=LIMITS
+            min=1, help="The largest body in bytes, packed or unpacked.", rich_help_panel=LIMITS
         ),
     ] = 64 << 20,
     timeout: Annotated[
         float,
         typer.Option(
             min=0.001,
-            help="The seconds for a request to arrive, and again for the upstream to answer it.",
+            help="The seconds for a request to arrive, and as many for the upstream to answer.",
             rich_help_panel=LIMITS,
         ),
     ] = 30.0,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="The most requests at a time.", rich_help_panel=LIMITS)
+        int, typer.Option(min=1, help="The most requests in flight.", rich_help_panel=LIMITS)
     ] = 256,
 ) -> None:
     """Put filters in front of a model server that speaks the Open Inference Protocol (v2).
 
-    Answers of the models come back filtered; everything else passes. A filter is loaded again when
-    its file changes, or on SIGHUP. /metrics is for Prometheus.
+    Answers of these models come back filtered; other models pass through. A filter is loaded again
+    when its file changes, or on SIGHUP. /metrics is for Prometheus.
     """
     with needs_extra("serve"):
         from unlabel.serve import ServedFilter

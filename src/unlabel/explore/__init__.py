@@ -36,7 +36,7 @@ def render(
     title: str = TITLE,
     rows: int = 5000,
 ) -> str:
-    """Render a page on which labels can be retired, merged and renamed, with the effect at once.
+    """Render a page on which to try changes of labels, which shows their effect at once.
 
     The page holds a sample of the rows, stratified by true label, or by the model's answer where
     there is none. Confidences are rounded to 16 bits, or to 8 if the page would get too large; if
@@ -54,11 +54,11 @@ def render(
     ids : array of shape (n_rows,), optional
         Names for the rows, by default their numbers. Longer ones are cut after 1,000 characters.
     input : {"probabilities", "logits"}
-        What the confidences are.
+        The kind of confidences.
     title : str
         The heading of the page.
     rows : int
-        The size of the sample, if so many fit.
+        The size of the sample, unless the page would get too large.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Metrics of a classifier's outputs after labels were retired, and beside retraining.
+"""Metrics of a classifier's outputs after labels were retired, also beside a retrained model's.
 
 Every function is pure and takes confidences of shape (n_rows, n_outputs). Those that judge
 them also take the true `labels`, one per row, the `classes` that name the columns, and `over`,
@@ -76,7 +76,7 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 class Coverage(NamedTuple):
-    """Mean worst rank of the true labels, and the share of rows whose rank a tie flatters."""
+    """The mean worst rank of the true labels, and the share of rows with a tie at that label."""
 
     value: float
     tie_share: float
@@ -323,7 +323,7 @@ def on_all(confidences: Any, classes: Labels, every: Labels) -> Floats:
 
 
 def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s:
-    """Sum the probability that each row has on the retired labels: the mass that has to move.
+    """Sum the probabilities of the retired labels in each row.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def top_label_changed(
 
 
 def attack_auc(removed_outputs: Any, retained_outputs: Any, *, seed: int = 0) -> float:
-    """Measure how well outputs give away whether the input's label is a retired one.
+    """Measure how well outputs tell whether the label of an input is a retired one.
 
     0.5 is not at all, 1 is always. Inputs of a label it never saw look odd to a retrained model
     too, so compare with the retrained model's value.

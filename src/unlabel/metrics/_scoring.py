@@ -19,11 +19,11 @@ from unlabel.validation import distinct_labels
 
 
 def retained_scorer(scoring: str) -> Any:
-    """Make a scorer of scikit-learn that judges a changed classifier by rows of retained labels.
+    """Make a scikit-learn scorer that judges a changed classifier by rows of retained labels.
 
-    True labels become what the classifier's plan makes of them. Rows that then have no label are
-    left out: those of retired and split labels, and of labels that the model does not have. An
-    answer of unknown misses the true label and is none of the others; probabilities do not know it.
+    True labels are changed by the classifier's plan. Rows that then have no label are left out:
+    those of retired and split labels, and of labels that the model does not have. An answer of
+    unknown counts as wrong, but not as another label; scorers of probabilities do not see it.
 
     Parameters
     ----------

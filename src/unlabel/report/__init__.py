@@ -18,7 +18,7 @@ __all__ = ["render"]
 
 
 def render(summary: Summary) -> str:
-    """Render the page of a summary.
+    """Render a summary as an HTML page.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def apply(
         The array column, or the columns in the order of ``filter.classes_in``. By default
         the columns named after the labels or, if there are none, the only array column.
     input : {"probabilities", "logits"}, optional
-        What the confidences are, by default what the filter was fitted on.
+        The kind of confidences, by default the kind that the filter was fitted on.
     top_label, removed_mass : bool
         Add the new top label, or the mass of the retired labels, as a column of that name.
     only_changed : bool
@@ -71,7 +71,7 @@ def apply(
         the new one; another label becomes its destination, or the new top label if it was
         retired or split, or its destination is not allowed. Other texts stay.
     unknown_above : float, optional
-        The new top label is unknown where the retired labels had more than this.
+        The new top label is unknown if the removed mass is above this.
     unknown : label, optional
         The name for unknown, by default "unknown". Labels of other types become texts beside it.
     allow : AllowLists, optional

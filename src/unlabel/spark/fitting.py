@@ -60,8 +60,8 @@ def fit(
 ) -> OutputFilter:
     """Fit a filter on the reference rows of a DataFrame, by sums that executors compute.
 
-    Of rows of retained labels nothing is read but the true labels. Rows without a true label,
-    and of labels that the model does not have, are left out, and a warning counts them.
+    Of rows of retained labels, only the true labels are read. Rows without a true label, and
+    rows of labels that the model does not have, are set aside, and a warning counts them.
 
     Parameters
     ----------

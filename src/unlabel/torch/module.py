@@ -106,7 +106,7 @@ class FilterModule(nn.Module):
         self.register_load_state_dict_post_hook(FilterModule._note_temperature)
 
     def forward(self, confidences: Tensor, allow: Tensor | None = None) -> Tensor:
-        """Turn confidences in the model's labels into probabilities of the result's.
+        """Turn confidences over the model's labels into probabilities of the result's.
 
         Parameters
         ----------
