@@ -177,8 +177,8 @@ def _middle_and_high(band: Band) -> str:
 FLAWS = {
     "none": "100 rows, all right",
     "wrong, of any label": "20 of the 100 are of any other label",
-    "wrong, of the likest label": "20 of the 100 are of the label that it is taken for most",
-    "the model is right": "100 rows, all answered rightly by the model",
+    "wrong, of the likest label": "20 of the 100 are of the label it is most often mistaken for",
+    "the model is right": "100 rows, all answered correctly by the model",
     "the model is wrong": "the 25 to 70 rows that the model gets wrong, and no others",
 }
 

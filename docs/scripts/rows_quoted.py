@@ -102,7 +102,7 @@ def _about_heat(found: Results) -> Iterator[str]:
     yield f"log-loss rises by {short(min(harm), 3)} to {short(max(harm), 3)}."
     assert all(change(name, "200", 2) < 0 for name in gainers)
     wrong = [1 - by_rows[name]["before"]["accuracy"] for name in gainers]
-    yield f"{percent(min(wrong))} to {percent(max(wrong))} of them here"
+    yield f"{percent(min(wrong))} to {percent(max(wrong))} of the rows here"
     yield f"it is {percent(1 - by_rows['F4']['before']['accuracy'])}, and there is nothing to gain"
     yield f"{by_rows['F4']['200']['refused']} of the {found['draws']} draws are refused"
     yield f"log-loss rises by {short(change('F4', '200', 2), 3)} or more"

@@ -131,7 +131,8 @@ def test_every_option_agrees_with_plain_loops(
     stale = sum(plain_answers.is_stale(plan, NAMES, OLD_TOP[i]) for i in kept)
     rows_of = "1 row:" if stale == 1 else f"{stale} rows:"
     assert len(applied.remarks) == (stale > 0)
-    assert all(f" {rows_of} --update-column prediction." in each for each in applied.remarks)
+    says = f" {rows_of} update it with --update-column prediction."
+    assert all(says in each for each in applied.remarks)
 
 
 @example(above=0.375)
@@ -335,9 +336,9 @@ def test_stale_columns_are_found_by_their_texts(saved):
     lines = apply(saved, "in.parquet", "out.parquet").splitlines()
     assert lines[1:] == [
         f"The column 'prediction' still names retired or changed labels in {count} rows: "
-        "--update-column prediction.",
+        "update it with --update-column prediction.",
         "The column 'my second' still names retired or changed labels in 7 rows: "
-        "--update-column 'my second'.",
+        "update it with --update-column 'my second'.",
     ]
     assert read(saved / "out.parquet")["prediction"] == OLD_TOP
     lines = apply(saved, "in.parquet", "out.parquet", "--update-column", "my second").splitlines()
@@ -349,7 +350,7 @@ def test_a_single_stale_row_of_a_retired_label(tmp_path):
     OutputFilter.mask(NAMES, ["emu"]).save(tmp_path / "f.safetensors")
     write(tmp_path / "in.csv", prediction=["ant", "bee"] * 12 + ["emu"])
     output = apply(tmp_path, "in.csv", "out.csv")
-    assert "The column 'prediction' still names retired labels in 1 row: --update" in output
+    assert "The column 'prediction' still names retired labels in 1 row: update it" in output
 
 
 def test_texts_of_numbers_may_count_anything(tmp_path):

@@ -195,7 +195,7 @@ def test_new_true_labels_give_the_metrics_of_the_old_ones(tables, models):
 def test_new_labels_among_old_ones_get_a_hint(tables):
     code, _, error = evaluate("new.parquet")
     assert (code, error.count("\n")) == (2, 1)
-    assert "The true label 'pet' is one that labels become, and not one of the model" in error
+    assert "The true label 'pet' is a new one, which the model does not have" in error
     assert "say so with --truth new" in error
 
 

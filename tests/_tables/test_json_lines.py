@@ -298,7 +298,7 @@ def test_stale_fields_are_found(tmp_path):
     applied = apply(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
     assert [*applied.remarks] == [
         "The column 'answer' still names retired or changed labels in 2 rows: "
-        "--update-column answer."
+        "update it with --update-column answer."
     ]
 
 

@@ -241,7 +241,7 @@ def test_a_new_label_with_the_name_of_another_field(tmp_path):
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ("label", "no field 'label': choose the true labels' with --label-column"),
+        ("label", "no field 'label': name the true labels' field with --label-column"),
         ("s", "has labels or scores of the model in field 's'"),
         ("id", "no label '1'.*line 1 has it as its true label"),
     ],

@@ -258,7 +258,7 @@ def test_the_output_is_found_by_its_shape_or_name():
     found = answered(ServedFilter(FITTED, output="b"), two)
     assert found["a"] == two[0]
     assert found["b"]["shape"] == [6, 3]
-    with pytest.raises(MissingConfidencesError, match="no output 'c', only 'a', 'b': name the"):
+    with pytest.raises(MissingConfidencesError, match="no output 'c', only 'a', 'b': use output"):
         answered(ServedFilter(FITTED, output="c"), two)
     with pytest.raises(MissingConfidencesError, match="None of the outputs \\('a'\\) has 5"):
         answered(ServedFilter(FITTED), [scores(ROWS[:, :2], name="a")])

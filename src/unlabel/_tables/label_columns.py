@@ -120,7 +120,7 @@ class StaleRows:
         which = "retired or changed" if self._fitted.has_destinations else "retired"
         return [
             f"The column {name!r} still names {which} labels in {rows:,} "
-            f"row{'s' * (rows != 1)}: --update-column {shlex.quote(name)}."
+            f"row{'s' * (rows != 1)}: update it with --update-column {shlex.quote(name)}."
             for name, rows in self._rows.items()
             if rows
         ]

@@ -42,7 +42,7 @@ class OtherTruth(SetAside):
             return
         if self._truth == "old" and str(label) in self._new:
             raise UnlabelError(
-                f"The true label {label!r} is one that labels become, and not one of the model: "
+                f"The true label {label!r} is a new one, which the model does not have: "
                 "if all true labels are new ones, say so with --truth new."
             )
         if self._truth == "new" and str(label) in self._becomes:

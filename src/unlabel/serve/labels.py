@@ -52,7 +52,7 @@ class LabelNames:
         if tensor.datatype in INTEGERS:
             raise ProtocolError(
                 f"The output {tensor.name!r} has a whole number per row, which may be its label: "
-                "name the outputs that give labels with labels (--label-output), '' if none does."
+                "use labels (--label-output) to name the outputs that give labels, '' if none does."
             )
         return tensor.datatype == BYTES and self._old_labels.issuperset(tensor.values().flat)
 

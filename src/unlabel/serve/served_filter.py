@@ -183,8 +183,8 @@ class ServedFilter:
             named = [tensor for tensor in outputs if tensor.name == self.output]
             if not named:
                 raise MissingConfidencesError(
-                    f"The answer has no output {self.output!r}, only {listing(given)}: name the "
-                    "one with the confidences with output (--output).",
+                    f"The answer has no output {self.output!r}, only {listing(given)}: use "
+                    "output (--output) to name the one with the confidences.",
                     given,
                 )
             if named[0].datatype not in FLOATS or named[0].shape[-1:] != (n,):
@@ -199,12 +199,12 @@ class ServedFilter:
         if not fitting:
             raise MissingConfidencesError(
                 f"None of the outputs ({listing(given)}) has {n} labels in FP16, FP32 or FP64: "
-                "name the output with the confidences with output (--output).",
+                "use output (--output) to name the output with the confidences.",
                 given,
             )
         raise ProtocolError(
-            f"The outputs {listing([each.name for each in fitting])} have {n} columns each: name "
-            "the one with the confidences with output (--output)."
+            f"The outputs {listing([each.name for each in fitting])} have {n} columns each: use "
+            "output (--output) to name the one with the confidences."
         )
 
     def check(self, asked: Asked) -> None:

@@ -285,7 +285,8 @@ def no_label_column(table: Table, name: str, head: Part, classes: Sequence[Label
     if len(found) == 1:
         hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(
-        f"{table.path} has no column {name!r}: choose the true labels' with --label-column{hint}."
+        f"{table.path} has no column {name!r}: name the true labels' column with "
+        f"--label-column{hint}."
     )
 
 

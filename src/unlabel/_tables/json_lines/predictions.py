@@ -193,7 +193,7 @@ class JsonPredictions:
 
     def require_truth(self, name: str) -> None:
         """Refuse a file without a field of true labels of that name."""
-        self.require(name, ": choose the true labels' with --label-column")
+        self.require(name, ": name the true labels' field with --label-column")
         if self.is_own(name):
             raise UnlabelError(
                 f"{self.path} has labels or scores of the model in field {name!r}, which cannot "
