@@ -13,6 +13,9 @@ The blocks of a page run one after another in a folder that is empty at first:
 - `text` blocks are neither code nor commands.
 - A block that cannot run here begins with `# Not run here: REASON.` and is listed in `NOT_RUN`.
 
+Readers paste blocks into an interactive session, which ends an indented block at its first empty
+line and only there. No line of code or of commands is longer than `WIDEST` characters.
+
 Pages that need a library which is not installed are skipped.
 """
 
@@ -21,6 +24,7 @@ import os
 import re
 import shlex
 import shutil
+from codeop import compile_command
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +35,7 @@ from commands import run_in_shell, unlabel
 from page_blocks import ROOT, blocks, pages
 
 INSTALLING = ("cd ", "git clone ", "make ", "pip ", "python -m pip ", "python -m venv ")
+WIDEST = 88
 NOT_RUN_HERE = "# Not run here: "
 NOT_RUN = {
     "docs/integrations/serve.md": [
@@ -139,3 +144,24 @@ def test_only_the_listed_blocks_are_not_run():
         for page in pages()
     }
     assert {page: reasons for page, reasons in found.items() if reasons} == NOT_RUN
+
+
+@pytest.mark.parametrize("page", pages())
+def test_python_can_be_pasted_into_an_interactive_session(page):
+    for _, first, text in (block for block in blocks(page) if block[0] == "python"):
+        entered = []
+        for number, line in enumerate([*text.splitlines(), ""], first + 1):
+            entered.append(line)
+            try:
+                statement = compile_command("\n".join(entered))
+            except SyntaxError as error:
+                pytest.fail(f"line {number}, {line!r}: {error.msg}")
+            if statement is not None:
+                entered = []
+        assert not entered, f"line {number}: the last statement is not complete"
+
+
+@pytest.mark.parametrize("page", pages())
+def test_lines_of_code_are_short(page):
+    code = [text for kind, _, text in blocks(page) if kind in ("python", "sh", "")]
+    assert [line for text in code for line in text.splitlines() if len(line) > WIDEST] == []
