@@ -3,17 +3,16 @@
 python benchmarks/unsir_again.py DATA OUT [--weights FILE] [--stop-after SECONDS] [NETWORK ...]
 
 Only logits are committed, so the base models are trained again, and all methods that start from
-them are run again, UNSIR first. Its settings are chosen on one cell by `unsir_balance.py`. OUT
-resumes where it left off; its folders then replace those of the committed results, and the settings
-belong into `unlabel.bench.suites`. It needs a GPU.
+them are run again, UNSIR first, with the settings that `unsir_balance.py` chose. OUT resumes where
+it left off; its folders then replace those of the committed results, and the settings belong into
+`unlabel.bench.suites`. It needs a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,10 +22,10 @@ from unlabel.bench.grid import BASE
 from unlabel.bench.resources import Resources
 from unlabel.bench.results.files import Facts, Result, read_result, stored_cells, write_result
 from unlabel.bench.runner import pieces_left, report_failures, run_pieces
-from unlabel.bench.suites import SUITES, Study, Unsir
+from unlabel.bench.suites import SUITES, Unsir
 
 COMMITTED = Path(__file__).parent / "results" / "paper"
-NETWORKS = ["cifar100/resnet18", "faces/resnet18"]
+NETWORKS = ["cifar100/resnet18", "faces/resnet18", "cifar100/mobilenet_v2", "faces/vit_b_16"]
 METHODS = ("base", "unsir", "osr", "mask", "linear_filtration", "nhle_cwm")
 
 
@@ -47,12 +46,9 @@ def _of_retrained(facts: Facts) -> Facts:
     return kept | {"methods": ["retrain"], "config": {"training": facts["config"]["training"]}}
 
 
-def chosen(out: Path, data: Path) -> Unsir:
-    """Return the settings with the best balance, after finding them if necessary."""
-    file = out / "unsir-balance.json"
-    if not file.exists():
-        return unsir_balance.main(out, data, file)
-    return Unsir(**json.loads(file.read_text(encoding="utf-8"))["best"]["settings"])
+def chosen() -> Unsir:
+    """Read the settings with the best balance."""
+    return Unsir(**json.loads(unsir_balance.RESULTS.read_text(encoding="utf-8"))["chosen"])
 
 
 def main() -> None:
@@ -64,24 +60,19 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--stop-after", type=float, default=float("inf"))
     arguments = parser.parse_args()
-    out, started = arguments.out, time.monotonic()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-    def run(studies: list[Study], only: list[str]) -> None:
-        left = [piece for piece in pieces_left(studies, out, only) if piece.method in METHODS]
-        left.sort(key=lambda p: (p.cell.set, p.cell.architecture, METHODS.index(p.method)))
-        resources = Resources(out, arguments.data, arguments.weights, device)
-        rest = arguments.stop_after - (time.monotonic() - started)
-        report_failures(run_pieces(left, resources, rest))
-
-    studies = [s for s in SUITES["paper"] if f"{s.set}/{s.architecture}" in arguments.networks]
+    settings = chosen()
+    studies = [
+        replace(study, unsir=settings)
+        for study in SUITES["paper"]
+        if f"{study.set}/{study.architecture}" in arguments.networks
+    ]
     for network in arguments.networks:
-        copy_retrained(network, out)
-    first, *_ = unsir_balance.CELL.rsplit("/", 1)
-    run([s for s in SUITES["paper"] if f"{s.set}/{s.architecture}" in first], [f"{first}/F0"])
-    settings = chosen(out, arguments.data)
-    print(f"chosen: {asdict(settings)}", flush=True)
-    run([replace(study, unsir=settings) for study in studies], ["s0"])
+        copy_retrained(network, arguments.out)
+    left = [p for p in pieces_left(studies, arguments.out, ["s0"]) if p.method in METHODS]
+    left.sort(key=lambda p: (p.cell.set, p.cell.architecture, METHODS.index(p.method)))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    resources = Resources(arguments.out, arguments.data, arguments.weights, device)
+    report_failures(run_pieces(left, resources, arguments.stop_after))
 
 
 if __name__ == "__main__":

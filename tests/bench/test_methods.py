@@ -273,6 +273,22 @@ def test_impairing_uses_all_noise_with_its_own_label_and_all_retained_images(tas
     assert sorted(labels[~is_noise].tolist()) == sorted(retained.labels.tolist())
 
 
+@pytest.mark.parametrize(
+    ("share", "copies"), [(0.2, [1, 1, 0, 1, 1, 0]), (0.5, [3, 3, 2, 3, 3, 2]), (0.9, [24] * 6)]
+)
+def test_noise_has_its_share_of_the_images_that_impair(task, monkeypatch, share, copies):
+    retained = task.train_images.sample_per_label(task.retained, 2, seed=0)
+    noise = torch.arange(6.0)[:, None, None, None].expand(6, 3, 8, 8) + 100
+    seen = note_losses(monkeypatch)
+    settings = replace(STUDY.unsir, noise_share=share, batch=7)
+    unsir.impair(
+        Corner(), noise, torch.tensor([0, 0, 0, 4, 4, 4]), retained, settings, generator(0)
+    )
+    first, labels = seen()
+    assert torch.bincount((first[first >= 100] - 100).long(), minlength=6).tolist() == copies
+    assert len(labels) == sum(copies) + len(retained)
+
+
 def test_repairing_uses_retained_images_alone(task, monkeypatch):
     retained = unsir.retain_set(task)
     seen = note_losses(monkeypatch)

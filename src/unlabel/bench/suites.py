@@ -68,6 +68,7 @@ class Unsir:
     noise_rate: float = 0.1
     noise_penalty: float = 0.1
     noise_copies: int = 20
+    noise_share: float | None = None  # of the images that impair; replaces `noise_copies`
     retain_a_class: int = 1000
     batch: int = 256
     momentum: float = 0.9

@@ -111,12 +111,21 @@ def impair(
     noise_rows, retained_rows = torch.arange(len(inputs), device=inputs.device).tensor_split(
         [len(noise)]
     )
-    pool = torch.cat([noise_rows.repeat(settings.noise_copies), retained_rows])
+    pool = torch.cat([_copies(noise_rows, len(retained), settings), retained_rows])
 
     def loss(rows: Tensor) -> Tensor:
         return F.cross_entropy(model(inputs[pool[rows]]), labels[pool[rows]])
 
     _descend(model, loss, len(pool), settings.impair_rate, 1, settings, random)
+
+
+def _copies(noise_rows: Tensor, retained: int, settings: Unsir) -> Tensor:
+    """Repeat all noise equally often, or until it has its share of the images that impair."""
+    share = settings.noise_share
+    if share is None:
+        return noise_rows.repeat(settings.noise_copies)
+    wanted = round(retained * share / (1 - share))
+    return noise_rows[torch.arange(wanted, device=noise_rows.device) * len(noise_rows) // wanted]
 
 
 def repair(model: nn.Module, retained: Images, settings: Unsir, random: torch.Generator) -> None:
