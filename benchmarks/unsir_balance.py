@@ -4,8 +4,9 @@ python benchmarks/unsir_balance.py DATA WEIGHTS MODELS
 
 DATA is the folder of image sets, WEIGHTS torchvision's file of ImageNet weights for MobileNetV2,
 or its folder, and MODELS the folder that the base model is kept in. The base model is MobileNetV2
-on the faces at 64 pixels. All of it takes an hour on two processors. The settings are chosen on one set of labels and kept for the others. Results are written to
-`results/unsir-balance.json`, from which `unsir_again.py` reads the settings.
+on the faces at 64 pixels. All of it takes an hour on two processors. The settings are chosen on one
+set of labels and kept for the others. Results are written to `results/unsir-balance.json`, from
+which `unsir_again.py` reads the settings.
 """
 
 from __future__ import annotations
