@@ -85,8 +85,7 @@ def _curve(axes: Axes, curve: list[Trial], label: str, style: dict[str, Any]) ->
 
 def _point(axes: Axes, forget: str, trial: Trial) -> None:
     at = (trial["A_F"], trial["lost"])
-    star = {"marker": "*", "markersize": 9, "linestyle": "none", "color": "#c9582b"}
-    axes.plot(*at, clip_on=False, **star)
+    axes.plot(*at, marker="*", markersize=9, linestyle="none", color="#c9582b", clip_on=False)
     axes.annotate(forget, at, (5, -8), textcoords="offset points", fontsize=8, color=INK)
 
 
