@@ -60,14 +60,7 @@ def task_of(forget: str, resources: Resources) -> Task:
 def trials(task: Task, grid: list[Unsir]) -> Iterator[Trial]:
     """Run UNSIR with each of the settings. Noise is made once, and so is each impaired model."""
     random = generator(task.seed, task.device)
-    removed = torch.tensor(task.removed, device=task.device)
-    noise_labels = removed.repeat_interleave(STUDY.unsir.noise_images)
-    shape = task.train_images.pixels.shape[1:3]
-    batches = noise_labels.split(unsir.NOISE_BATCH)
-    model = task.base.model
-    noise = torch.cat(
-        [unsir.make_noise(model, labels, shape, STUDY.unsir, random) for labels in batches]
-    )
+    noise, noise_labels = unsir.noise_of(task, task.base.model, random)
     retained = unsir.retain_set(task)
     for _, same_rate in groupby(grid, key=lambda settings: settings.impair_rate):
         impaired = None

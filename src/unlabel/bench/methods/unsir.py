@@ -43,11 +43,7 @@ def run(task: Task) -> Outcome:
     random = generator(task.seed, device)
     seconds: dict[str, float] = {}
     with timed(seconds, "noise", device):
-        removed = torch.tensor(task.removed, device=device)
-        noise_labels = removed.repeat_interleave(settings.noise_images)
-        shape = task.train_images.pixels.shape[1:3]
-        batches = noise_labels.split(NOISE_BATCH)
-        noise = torch.cat([make_noise(model, batch, shape, settings, random) for batch in batches])
+        noise, noise_labels = noise_of(task, model, random)
     with timed(seconds, "retain", device):
         retained = retain_set(task)
     with timed(seconds, "impair", device):
@@ -61,6 +57,16 @@ def run(task: Task) -> Outcome:
         config=asdict(settings) | {"retained_images": len(retained)},
         logits={"unsir": logits},
     )
+
+
+def noise_of(task: Task, model: nn.Module, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Make the noise of all retired labels; return it with its labels."""
+    settings = task.study.unsir
+    labels = torch.tensor(task.removed, device=task.device).repeat_interleave(settings.noise_images)
+    shape = task.train_images.pixels.shape[1:3]
+    batches = labels.split(NOISE_BATCH)
+    noise = [make_noise(model, batch, shape, settings, random) for batch in batches]
+    return torch.cat(noise), labels
 
 
 def make_noise(
