@@ -62,13 +62,12 @@ def trials(task: Task, grid: list[Unsir]) -> Iterator[Trial]:
     random = generator(task.seed, task.device)
     noise, noise_labels = unsir.noise_of(task, task.base.model, random)
     retained = unsir.retain_set(task)
-    for _, same_rate in groupby(grid, key=lambda settings: settings.impair_rate):
-        impaired = None
+    for _, of_rate in groupby(grid, key=lambda settings: settings.impair_rate):
+        same_rate = list(of_rate)
+        impaired = copy.deepcopy(task.base.model)
+        unsir.impair(impaired, noise, noise_labels, retained, same_rate[0], random)
+        yield judged(task, impaired, replace(same_rate[0], repair_epochs=0))
         for settings in same_rate:
-            if impaired is None:
-                impaired = copy.deepcopy(task.base.model)
-                unsir.impair(impaired, noise, noise_labels, retained, settings, random)
-                yield judged(task, impaired, replace(settings, repair_epochs=0))
             model = copy.deepcopy(impaired)
             unsir.repair(model, retained, settings, random)
             yield judged(task, model, settings)

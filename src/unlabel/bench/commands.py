@@ -43,7 +43,7 @@ def run(
         typer.Option(
             metavar="SECONDS",
             min=0,
-            help="Start nothing that would probably end later than this from now.",
+            help="Start nothing that would probably end after this many seconds.",
         ),
     ] = None,
 ) -> None:

@@ -87,7 +87,10 @@ def serve(
         ),
     ] = 30.0,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="The most requests in flight.", rich_help_panel=LIMITS)
+        int,
+        typer.Option(
+            min=1, help="The largest number of requests in flight.", rich_help_panel=LIMITS
+        ),
     ] = 256,
 ) -> None:
     """Put filters in front of a model server that speaks the Open Inference Protocol (v2).

@@ -1,4 +1,4 @@
-"""Metrics of a classifier's outputs after labels were retired, also beside a retrained model's.
+"""Metrics of a classifier's outputs after labels were retired, alone and beside retraining.
 
 Every function is pure and takes confidences of shape (n_rows, n_outputs). Those that judge
 them also take the true `labels`, one per row, the `classes` that name the columns, and `over`,

@@ -125,12 +125,12 @@ def impair(
     _descend(model, loss, len(pool), settings.impair_rate, 1, settings, random)
 
 
-def _copies(noise_rows: Tensor, retained: int, settings: Unsir) -> Tensor:
-    """Repeat all noise equally often, or until it has its share of the images that impair."""
+def _copies(noise_rows: Tensor, n_retained: int, settings: Unsir) -> Tensor:
+    """Repeat the noise a fixed number of times, or until it is a share of all images."""
     share = settings.noise_share
     if share is None:
         return noise_rows.repeat(settings.noise_copies)
-    wanted = round(retained * share / (1 - share))
+    wanted = round(n_retained * share / (1 - share))
     return noise_rows[torch.arange(wanted, device=noise_rows.device) * len(noise_rows) // wanted]
 
 
