@@ -45,7 +45,9 @@ def test_the_demo_ends_with_tables_and_two_pages(tmp_path):
     ):
         code, out, _ = unlabel("evaluate", table, "--input", "logits", *changes)
         assert code == 0
-        assert f"All values{exceptions} are of rows of retained labels." in " ".join(out.split())
+        said = " ".join(out.split())
+        assert f"All values{exceptions} are of rows of retained labels." in said
+        assert ("KL is to the retrained model" in said) == ("KL" in exceptions)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
