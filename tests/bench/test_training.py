@@ -97,6 +97,29 @@ def test_logits_do_not_depend_on_the_batch(monkeypatch):
     assert whole.dtype == np.float32
 
 
+def test_descent_depends_on_its_generator_alone():
+    def descended(seed):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 1, bias=False), torch.nn.Dropout(0.5))
+        with torch.no_grad():
+            model[0].weight.fill_(1)
+        inputs = torch.eye(8)
+        descend(
+            model,
+            lambda rows: model(inputs[rows]).square().sum(),
+            8,
+            generator(seed),
+            batch=2,
+            rate=0.1,
+            momentum=0.0,
+        )
+        return model[0].weight.detach()
+
+    first = descended(0)
+    torch.rand(3)  # something else has drawn from PyTorch's own generator
+    assert torch.equal(descended(0), first)
+    assert not torch.equal(descended(1), first)
+
+
 def test_descent_takes_one_bounded_step_per_batch():
     model = torch.nn.Linear(2, 1)
     before = torch.cat([part.detach().flatten().clone() for part in model.parameters()])

@@ -126,15 +126,16 @@ def descend(
 ) -> None:
     """Train a model in place by SGD; `loss_of` takes the rows of a batch, out of `n`."""
     optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
-    for _ in range(epochs):
-        for rows in torch.randperm(n, generator=random, device=random.device).split(batch):
-            with autocast(random.device):
-                loss = loss_of(rows)
-            loss.backward()
-            if clip is not None:
-                nn.utils.clip_grad_norm_(model.parameters(), clip)
-            optimiser.step()
-            optimiser.zero_grad()
+    with seeded(random.initial_seed()):  # for dropout
+        for _ in range(epochs):
+            for rows in torch.randperm(n, generator=random, device=random.device).split(batch):
+                with autocast(random.device):
+                    loss = loss_of(rows)
+                loss.backward()
+                if clip is not None:
+                    nn.utils.clip_grad_norm_(model.parameters(), clip)
+                optimiser.step()
+                optimiser.zero_grad()
 
 
 def logits_of(model: nn.Module, images: Images) -> Float32s:
