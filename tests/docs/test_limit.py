@@ -126,6 +126,24 @@ def test_pages_have_the_gains():
     )
 
 
+def test_the_page_says_when_methods_that_change_the_weights_come_nearer():
+    found = limit_figure.ratios()
+    words = " ".join(PAGE.read_text(encoding="utf-8").split())
+
+    def nearer(kind, method, than):
+        cells = [key[:3] for key in found if key[2:] == (kind, method)]
+        assert len(cells) == 24
+        return [cell for cell in cells if found[*cell, method] < found[*cell, than]]
+
+    few = len(nearer("F", "unsir", "osr"))
+    assert f"nearer than OSR in {few} of 24 comparisons and further away in {24 - few}" in words
+    assert {cell[0] for cell in nearer("F", "unsir", "limit")} == {"CIFAR-100, ResNet18"}
+    assert len(nearer("F", "unsir", "limit")) == 3
+    assert nearer("R", "unsir", "osr") == []
+    gains = [1 - found[*c, "nhle_cwm"] / found[*c, "osr"] for c in nearer("F", "nhle_cwm", "osr")]
+    assert f"NHLE-CWM is at most {max(gains):.0%} nearer" in words
+
+
 def test_the_figure_has_all_values(tmp_path):
     found = limit_figure.ratios()
     from matplotlib.figure import Figure
