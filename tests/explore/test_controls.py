@@ -113,6 +113,23 @@ def test_a_link_opened_later_holds_everything_and_can_be_undone(opened):
     assert changes(opened) == {"cat": []}
 
 
+def test_a_reload_keeps_the_state(opened):
+    assert opened.value("location.hash") == ""
+    opened.click(BOX.format(0))
+    opened.click("#retire")
+    type_destination(opened, 1, "pet & co #1")
+    opened.click("#is-unknown")
+    state = opened.value("fragmentOf(page.now)")
+    while opened.value("location.hash.slice(1)") != state:
+        pass
+    opened.ask("Page.reload")
+    while opened.value("typeof page === 'object' && !page.past.length") is not True:
+        pass
+    assert opened.value("fragmentOf(page.now)") == state
+    assert changes(opened) == {"bird": [], "cat": [["pet & co #1", 1]]}
+    assert status(opened) == ""
+
+
 def test_a_movement_of_the_slider_is_undone_at_once(opened):
     opened.click("#is-unknown")
     x, y = opened.middle("#threshold")

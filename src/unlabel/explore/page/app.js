@@ -18,7 +18,7 @@ class Page {
     this.listen();
     this.describe();
     this.drawSelection();
-    this.openLink({ remember: false });
+    this.openLink(location.hash, { remember: false });
   }
 
   /** Make a state the present one, if its plan fits the model; otherwise say why not. */
@@ -30,11 +30,13 @@ class Page {
       this.say(error.message, "problem");
       return false;
     }
-    if (remember && fragmentOf(state) !== fragmentOf(this.now)) {
+    const isChanged = fragmentOf(state) !== fragmentOf(this.now);
+    if (remember && isChanged) {
       this.past.push(this.now);
       this.future = [];
     }
     this.now = state;
+    if (isChanged) this.keepInAddress();
     this.isSliding = false;
     this.shownRows = FIRST_ROWS;
     this.recompute(outcome);
@@ -173,12 +175,18 @@ class Page {
     return `${location.href.split("#")[0]}#${fragmentOf(this.now)}`;
   }
 
-  /** Enter the state that the address holds, if it holds one. */
-  openLink(options) {
+  /** Let a reload bring the state back. Browsers limit how often an address may change. */
+  keepInAddress() {
+    clearTimeout(this.keeping);
+    this.keeping = setTimeout(() => history.replaceState(null, "", this.link()), 200);
+  }
+
+  /** Enter the state that the fragment of an address holds, if it holds one. */
+  openLink(fragment, options) {
     let state = null;
     let problem = "";
     try {
-      state = stateOf(location.hash.slice(1), this.sample);
+      state = stateOf(fragment.slice(1), this.sample);
     } catch (error) {
       problem = `The link's plan cannot be used. ${error.message}`;
     }
@@ -276,7 +284,7 @@ class Page {
       if (file) await this.import(file);
       event.target.value = "";
     });
-    addEventListener("hashchange", () => this.openLink({ said: "Opened the link." }));
+    addEventListener("hashchange", (event) => this.openLink(new URL(event.newURL).hash, { said: "Opened the link." }));
     addEventListener("keydown", (event) => {
       if (event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), dialog")) return;
       const isDelete = event.key === "Delete" || event.key === "Backspace"; // the latter on a Mac
