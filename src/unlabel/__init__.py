@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
     from unlabel.sklearn import LabelRemovalClassifier, LabelRemover
 
+    __version__: str
+
 __all__ = [
     "AllowLists",
     "LabelPlan",
@@ -33,6 +35,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Find a public name when it is asked for: applying a filter needs no scikit-learn."""
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version(__name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import types
+from importlib import metadata
 
 import pytest
 
@@ -93,6 +94,10 @@ def test_loading_and_applying_a_filter_imports_neither_scikit_learn_nor_scipy(tm
         [sys.executable, "-c", code, tmp_path / "filter"], capture_output=True, text=True
     )
     assert done.stdout == "[[0.75 0.25]]\n[[0.5 0.5]]\n[]\n", done.stderr
+
+
+def test_the_version_is_that_of_the_installation():
+    assert unlabel.__version__ == metadata.version("unlabel")
 
 
 def test_other_names_are_not_found():
