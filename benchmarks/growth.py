@@ -19,7 +19,7 @@ from workload import confidences
 SERIES = {
     "rows N (n=100, k=10)": [(n_rows, 100, 10) for n_rows in (2**10, 2**12, 2**14, 2**16, 2**18)],
     "labels n (N=2000, k=10)": [(2000, n, 10) for n in (32, 128, 512, 2048, 8192)],
-    "removed k (N=5000, n=1000)": [(5000, 1000, k) for k in (1, 4, 16, 64, 256)],
+    "retired k (N=5000, n=1000)": [(5000, 1000, k) for k in (1, 4, 16, 64, 256)],
 }
 LITERAL_LABELS = (32, 128, 512)
 
