@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from enum import Enum
 from functools import lru_cache
 from itertools import filterfalse
 from reprlib import Repr
@@ -34,9 +36,11 @@ def as_labels(values: Iterable[Any], argument: str) -> tuple[Label, ...]:
     # Refuse iterators: a second fit would find them exhausted and remove nothing.
     if not isinstance(values, Collection) or getattr(values, "ndim", 1) == 0:
         raise UnlabelError(f"{argument}={values!r} is not a list of labels: give a list.")
+    if getattr(values, "ndim", 1) > 1:  # a data frame would give the names of its columns
+        raise UnlabelError(f"{argument} is a table of several columns: give a list of labels.")
     labels = tuple(values)
     if set(map(type, labels)) - {int}:
-        labels = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
+        labels = tuple(map(_plain, labels))
         for bad in filterfalse(_can_be_label, labels):
             raise UnlabelError(f"{argument} holds {bad!r}: labels are strings or finite numbers.")
     for duplicate in _duplicates(labels):
@@ -58,6 +62,17 @@ def as_classes(values: Iterable[Any], argument: str = "classes") -> tuple[Label,
         f"{argument} is a mapping whose keys are not 0 to {len(values) - 1}: give a list in the "
         "order of the model's outputs, or an id2label mapping."
     )
+
+
+def _plain(value: Any) -> Any:
+    """Convert numbers and strings of other types, such as NumPy's or an enumeration's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Enum):
+        for kind in (str, int, float):
+            if isinstance(value, kind):
+                return kind(value.value)
+    return value
 
 
 def _can_be_label(value: object) -> bool:
@@ -106,7 +121,7 @@ def known_columns(labels: Iterable[Any], classes: Sequence[Label]) -> Columns:
     True equals 1 in Python, but a boolean mask does not mean the labels 0 and 1.
     """
     column_of = columns_of(tuple(classes))
-    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    plain = [*map(_plain, labels)]
     columns = [column_of.get(label_key(label), -1) for label in plain]
     if bool in {*map(type, classes), *map(type, plain)}:
         for at, column in enumerate(columns):
@@ -140,6 +155,11 @@ def nearest(label: object, classes: Sequence[Label]) -> Label | None:
     return by_text[near[0]] if near else None
 
 
+def _looks(label: str) -> str:
+    """Give a label with one form for characters that Unicode writes in several."""
+    return unicodedata.normalize("NFKC", label)
+
+
 def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
     """Return an error that suggests the nearest label, or how to name the labels."""
     is_name = isinstance(label, str) and not re.fullmatch(r"[-+.\d]*", label)
@@ -148,4 +168,6 @@ def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> U
     else:
         near = nearest(label, classes)
         hint = "" if near is None else f": the nearest is {near!r}"
+        if isinstance(near, str) and isinstance(label, str) and _looks(near) == _looks(label):
+            hint += ", which has other characters that look the same"
     return UnlabelError(f"The model has no label {label!r}{where}{hint}.")

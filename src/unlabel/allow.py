@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -50,15 +52,26 @@ class AllowLists:
     """
 
     def __init__(self, lists: Mapping[str, Iterable[Any]]) -> None:
-        self.names = tuple(lists)
+        if not isinstance(lists, Mapping):
+            raise UnlabelError(
+                f"The lists are a {type(lists).__name__}: give a mapping from names to labels."
+            )
+        self.names = tuple(map(str, lists))  # as rows name them by their texts
+        for name in (name for name, count in Counter(self.names).items() if count > 1):
+            raise UnlabelError(f"Two lists have the name {name!r}: give each its own.")
         number: dict[Any, int] = {}
         columns = []
         for name, labels in lists.items():
             if isinstance(labels, str):
                 raise UnlabelError(f"The list {name!r} is a string: give a list, [{labels!r}].")
+            if not isinstance(labels, Iterable):
+                raise UnlabelError(f"The list {name!r} is {labels!r}: give a list of labels.")
+            labels = [*labels]
+            if not all(isinstance(label, Hashable) for label in labels):
+                as_labels(labels, f"the list {name!r}")  # refuses the label that is not one
             columns.append([number.setdefault(label, len(number)) for label in labels])
             if len({*columns[-1]}) < len(columns[-1]):
-                as_labels([*labels], f"the list {name!r}")  # refuses the label that comes twice
+                as_labels(labels, f"the list {name!r}")  # refuses the label that comes twice
         self.labels = as_labels(tuple(number), "the lists")
         bits = np.zeros((len(columns), len(number)), dtype=np.bool_)
         for row, at in zip(bits, columns, strict=True):
@@ -75,10 +88,10 @@ class AllowLists:
         return len(self.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._number
+        return str(name) in self._number
 
     def __getitem__(self, name: str) -> tuple[Label, ...]:
-        allowed = self._unpacked([self._number[name]])[0]
+        allowed = self._unpacked([self._number[str(name)]])[0]
         return tuple(self.labels[column] for column in np.flatnonzero(allowed))
 
     def _unpacked(self, lists: Sequence[int] | slice = slice(None)) -> Booleans:
@@ -143,7 +156,8 @@ class AllowLists:
             )
         bits = self._unpacked()
         allowed = np.zeros((len(self), len(classes)), dtype=np.bool_)
-        allowed[:, columns[columns >= 0]] = bits[:, columns >= 0]
+        # Of several labels with the same text, such as 1 and "1", one allows it.
+        np.logical_or.at(allowed.T, columns[columns >= 0], bits.T[columns >= 0])
         return MatchedLists(
             names=self.names,
             allowed=allowed,
@@ -202,7 +216,12 @@ class MatchedLists:
         return Allowed(allowed, of_row)
 
     def _number(self, name: Any, number: dict[str, int], missing: Missing) -> int:
-        """Find a list by the text of its name; a list of all labels comes after the others."""
+        """Find a list by the text of its name; a list of all labels comes after the others.
+
+        Whole numbers come as floats where others in their column are missing.
+        """
+        if isinstance(name, float) and name.is_integer() and str(name) not in number:
+            name = int(name)
         found = -1 if is_missing(name) else number.get(str(name), -1)
         return len(self.names) if found < 0 and missing == "all" else found
 
@@ -218,9 +237,13 @@ class RowLists:
 
 
 def as_allowed(
-    allow: Any, classes: Sequence[Label], retired: Sequence[Label], n_rows: int
+    allow: Any, classes: Sequence[Label], retired: Sequence[Label], lead: tuple[int, ...]
 ) -> Allowed:
-    """Turn a list of labels, a boolean matrix or `AllowLists.rows` into what each row may have."""
+    """Turn a list of labels, a boolean matrix or `AllowLists.rows` into what each row may have.
+
+    Rows have the dimensions `lead`; a matrix has these too, or one row for each of them.
+    """
+    n_rows = math.prod(lead)
     if isinstance(allow, AllowLists):
         raise UnlabelError(
             "The lists do not tell which one a row has: give allow=lists.rows(names), with the "
@@ -236,10 +259,11 @@ def as_allowed(
         return allowed
     if getattr(allow, "dtype", None) == np.bool_:
         matrix = np.asarray(allow)
-        if matrix.shape[-1:] != (len(classes),) or matrix.size != n_rows * len(classes):
+        shape = (*lead, len(classes))
+        if matrix.shape not in (shape, (n_rows, len(classes))):
             raise UnlabelError(
-                f"The allowed labels have the shape {matrix.shape}, not ({n_rows}, {len(classes)}):"
-                " give one boolean per row and label of the filter."
+                f"The allowed labels have the shape {matrix.shape}, not {shape}: give one boolean "
+                "per row and label of the filter."
             )
         matrix = matrix.reshape(n_rows, len(classes))
         empty = np.flatnonzero(~matrix.any(axis=1))

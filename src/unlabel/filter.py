@@ -40,6 +40,9 @@ from unlabel.errors import UnlabelError
 from unlabel.plan import SPLIT, LabelPlan, Outcome, plan_for
 from unlabel.validation import as_rows, check_rows, choice
 
+# Where this much of a row is not allowed, the rest may be too little for float32.
+NEARLY_ALL = 1 - 1e-6
+
 
 def require_filter(value: object) -> None:
     """Refuse anything but a filter, such as a path or a fitted remover."""
@@ -310,7 +313,7 @@ class OutputFilter:
         choice(scores, SCORES, "scores")
         options: dict[str, Any] = {"absolute": scores == "absolute", "with_not_allowed": False}
         if allow is not None:
-            options["allowed"] = as_allowed(allow, self.classes, self.removed, len(flat))
+            options["allowed"] = as_allowed(allow, self.classes, self.removed, rows.shape[:-1])
         filtered = self.filter_valid(flat, **options)
         return filtered.rows.reshape(*rows.shape[:-1], len(self.classes))
 
@@ -335,7 +338,7 @@ class OutputFilter:
         array([0.25])
         """
         rows, shape = self._as_checked_rows(confidences)
-        allowed = as_allowed(allow, self.classes, self.removed, len(rows))
+        allowed = as_allowed(allow, self.classes, self.removed, shape)
         return np.asarray(self.filter_checked(rows, allowed=allowed).not_allowed).reshape(shape)
 
     def apply_checked(self, rows: Floats, **options: Any) -> Floats:
@@ -371,13 +374,20 @@ class OutputFilter:
         # A coarser type would lose what little the allowed labels may have.
         dtype = np.promote_types(rows.dtype, np.float32).type
         filtered = self._filter(rows, dtype=dtype, **options)
+        is_exact = self.input == "probabilities" or dtype == np.float64
         not_allowed = restrict(
             filtered.rows,
             allowed.lists,
             allowed.of_row,
             absolute=absolute,
-            with_mass=with_not_allowed,
+            with_mass=with_not_allowed or not is_exact,
         )
+        if not is_exact and not_allowed is not None:
+            # In float32, the exponentials of logits far below the others would be 0.
+            at = np.flatnonzero(not_allowed > NEARLY_ALL)
+            exact = self._filter(rows[at].astype(np.float64)).rows
+            restrict(exact, allowed.lists, allowed.of_row[at], absolute=absolute)
+            filtered.rows[at] = exact
         result = filtered.rows.astype(rows.dtype, copy=False)
         return filtered._replace(rows=result, not_allowed=not_allowed)
 

@@ -132,7 +132,10 @@ class LabelPlan(Mapping[Label, Destination]):
             raise UnlabelError(problem)
 
     def __getitem__(self, label: Label) -> Destination:
-        parts = self._changes[label_key(label)][1]
+        try:
+            parts = self._changes[label_key(label)][1]
+        except KeyError:
+            raise KeyError(label) from None
         if len(parts) < 2:
             return parts[0][0] if parts else None
         weights = [weight for _, weight in parts]

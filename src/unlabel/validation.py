@@ -94,13 +94,17 @@ def true_columns(
 
 
 def column_names(values: Any) -> tuple[Any, ...]:
-    """Return the names of a table's columns; an array has none, nor have numbered columns."""
+    """Return the names of a table's columns; an array has none, nor have numbered columns.
+
+    One row of a data frame, a Series, has these names as its index.
+    """
+    attribute = "index" if getattr(values, "ndim", None) == 1 else "columns"
     # `column_names` first: the `columns` of an Arrow table are the columns themselves.
-    names = getattr(values, "column_names", None) or getattr(values, "columns", ())
+    names = getattr(values, "column_names", None) or getattr(values, attribute, ())
     names = tuple(names) if isinstance(names, Iterable) else ()
     if not all(isinstance(name, Hashable) for name in names):
         return ()
-    numbered = type(getattr(values, "columns", None)).__name__ == "RangeIndex"  # pandas' default
+    numbered = type(getattr(values, attribute, None)).__name__ == "RangeIndex"  # pandas' default
     return () if numbered and names == tuple(range(len(names))) else names
 
 
@@ -158,6 +162,15 @@ def as_confidences(
     return rows
 
 
+def _are_nullable_floats(values: Any) -> bool:
+    """Tell whether all columns are pandas' own floats, which become objects in an array."""
+    dtypes = getattr(values, "dtypes", None)
+    dtypes = [*dtypes] if isinstance(dtypes, Iterable) else [dtypes]
+    return bool(dtypes) and all(
+        getattr(dtype, "name", "") in ("Float32", "Float64") for dtype in dtypes
+    )
+
+
 def as_rows(
     values: Any, classes: Sequence[Label] | None = None, *, any_shape: bool = False
 ) -> Floats:
@@ -169,7 +182,7 @@ def as_rows(
         check_columns(column_names(values), classes)
     values = readable(values, "confidences")
     try:
-        rows = np.asarray(values)
+        rows = np.asarray(values, dtype=np.float64 if _are_nullable_floats(values) else None)
         if rows.dtype.kind in "biu":
             rows = rows.astype(np.float64)
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: lists of tensors
@@ -249,6 +262,10 @@ def _problem(row: Float64s, labels: Sequence[Label], rows: Floats) -> str:
         f"{total}, {abs(row.sum() - 1):.2g} {side} 1 and more than rounding explains; give every "
         "label's confidence, or divide each row by its sum (--normalize)"
     )
+
+
+# A single row of logits may sum to 1 by chance: where rows come one by one, look at this many.
+ENOUGH_TO_TELL = 2
 
 
 def refuse_probabilities(rows: Floats) -> None:

@@ -115,6 +115,47 @@ def test_labels_of_the_same_text_are_not_told_apart_silently():
         fitted.apply([[0.5, 0.25, 0.25]], allow=AllowLists({"x": ["1"]}).rows(["x"]))
 
 
+def test_labels_of_lists_with_the_same_text_are_one_label():
+    numbered = OutputFilter.mask([1, 2, 3, 4], [4])
+    lists = AllowLists({"one": [1, 2], "other": ["1", "3"]})
+    expected = [[True, True, False], [True, False, True]]
+    assert lists.matched(numbered.classes).allowed.tolist() == expected
+
+
+@pytest.mark.parametrize("given", [[1, 2, None], [1.0, 2.0, None], ["1", "2", ""], [1, "2", 7]])
+def test_lists_are_named_by_texts_and_only_rows_without_one_are_free(given):
+    lists = AllowLists({1: ["ant"], 2: ["bee"]})
+    assert (1 in lists, lists["2"], lists.names) == (True, ("bee",), ("1", "2"))
+    row = [0.4, 0.3, 0.1, 0.1, 0.1, 0.0]
+    found = MASK.apply([row] * 3, allow=lists.rows(given, missing="all"))
+    expected = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], MASK.apply(row)]
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    with pytest.raises(UnlabelError, match="Row 2 names"):
+        MASK.apply([row] * 3, allow=lists.rows(given))
+
+
+def test_allowed_labels_in_other_dimensions_than_the_rows_are_refused():
+    rows = np.full((2, 3, 6), 1 / 6)
+    allow = np.ones((3, 2, 5), dtype=bool)
+    for call in (MASK.apply, MASK.not_allowed_mass):
+        with pytest.raises(UnlabelError, match=r"shape \(3, 2, 5\), not \(2, 3, 5\)"):
+            call(rows, allow=allow)
+        assert len(call(rows, allow=allow.transpose(1, 0, 2))) == 2
+        assert len(call(rows, allow=allow.reshape(6, 5))) == 2
+
+
+@pytest.mark.parametrize("lead", [20, 88, 100, 300])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_allowed_labels_far_below_the_others_keep_their_ratio(lead, dtype):
+    fitted = OutputFilter.mask(["a", "b", "c", "d"], ["d"], input="logits")
+    row = np.array([[0, -lead, -lead - 2, 1], [1, 0, 1, 0]], dtype=dtype)
+    found = fitted.apply(row, allow=["b", "c"])
+    expected = fitted.apply(row.astype(np.float64), allow=["b", "c"])
+    np.testing.assert_allclose(found, expected, rtol=2 * np.finfo(dtype).eps)
+    ratio = 1 / (1 + np.exp(row[0, 2].astype(float) - row[0, 1]))
+    assert found[0, 1] == pytest.approx(ratio, rel=2e-3)
+
+
 def test_rows_without_a_list_may_be_allowed_everything():
     rows = np.tile([0.1, 0.2, 0.3, 0.2, 0.1, 0.1], (3, 1))
     names = ["zoo", None, "elsewhere"]
@@ -143,6 +184,27 @@ def test_lists_that_cannot_be_used_get_one_sentence(allow, words):
     rows = np.full((2, 6), 1 / 6)
     with pytest.raises(UnlabelError, match=words):
         MASK.apply(rows, allow=allow)
+
+
+@pytest.mark.parametrize(
+    ("lists", "words"),
+    [
+        ([("north", ["ant"])], "The lists are a list: give a mapping"),
+        ({"north": 5}, "The list 'north' is 5: give a list of labels"),
+        ({"north": None}, "The list 'north' is None"),
+        ({"north": [["ant"]]}, r"the list 'north' holds \['ant'\]: labels are"),
+        ({"north": ["ant", "ant"]}, "'ant' appears twice in the list 'north'"),
+        ({1: ["ant"], "1": ["bee"]}, "Two lists have the name '1'"),
+    ],
+)
+def test_lists_that_cannot_be_made_get_one_sentence(lists, words):
+    with pytest.raises(UnlabelError, match=words):
+        AllowLists(lists)
+
+
+def test_a_label_that_an_iterator_gives_twice_is_refused_too():
+    with pytest.raises(UnlabelError, match="'ant' appears twice in the list 'north'"):
+        AllowLists({"north": iter(["ant", "ant"])})
 
 
 def test_the_literal_method_takes_no_lists():

@@ -1,9 +1,18 @@
 """Pairing labels with columns: anything that could pair them wrongly is reordered or refused."""
 
+from enum import Enum
+
 import numpy as np
 import pytest
 
-from unlabel import LabelRemovalClassifier, LabelRemover, OutputFilter, UnlabelError, metrics
+from unlabel import (
+    LabelPlan,
+    LabelRemovalClassifier,
+    LabelRemover,
+    OutputFilter,
+    UnlabelError,
+    metrics,
+)
 from unlabel.evaluation.trial import try_labels
 from unlabel.fitting import fit_filter
 
@@ -215,7 +224,71 @@ def test_numbers_of_numpy_in_a_list_are_labels():
         assert fit_filter(ROWS, [1, True, 0], remove=[0]).counts == (1,)
 
 
+class Animal(str, Enum):  # noqa: UP042 (StrEnum has another text)
+    CAT, DOG, FOX = NAMES
+
+
+class Code(int, Enum):
+    CAT, DOG, FOX = 5, 3, 1
+
+
+@pytest.mark.parametrize(("members", "plain"), [(Animal, NAMES), (Code, [5, 3, 1])])
+def test_members_of_enumerations_are_their_values(members, plain, tmp_path):
+    fitted = OutputFilter.mask([*members], [members.CAT])
+    assert fitted == OutputFilter.mask(plain, plain[:1])
+    assert [*map(type, fitted.classes)] == [*map(type, plain[1:])]
+    fitted.save(tmp_path / "filter")
+    assert OutputFilter.load(tmp_path / "filter") == fitted
+    remover = LabelRemover([members.CAT], classes=[*members]).fit(ROWS[:2], [members.CAT] * 2)
+    assert remover.classes_.tolist() == plain[1:]
+    assert remover.filter_.counts == (2,)
+
+
+def test_a_row_of_a_frame_has_the_order_of_its_names():
+    pandas = pytest.importorskip("pandas")
+    fitted = OutputFilter.mask(NAMES, ["cat"])
+    expected = fitted.apply(ROWS[0])
+    np.testing.assert_array_equal(fitted.apply(pandas.Series(ROWS[0], index=NAMES)), expected)
+    np.testing.assert_array_equal(fitted.apply(pandas.Series(ROWS[0])), expected)
+    with pytest.raises(UnlabelError, match="column 'dog' where the model has the label 'cat'"):
+        fitted.apply(pandas.Series(ROWS[0], index=NAMES)[["dog", "cat", "fox"]])
+
+
+def test_nullable_floats_are_floats():
+    pandas = pytest.importorskip("pandas")
+    fitted = OutputFilter.mask(NAMES, ["cat"])
+    frame = pandas.DataFrame(ROWS, columns=NAMES).astype("Float64")
+    np.testing.assert_array_equal(fitted.apply(frame), fitted.apply(ROWS))
+    frame.iloc[1, 1] = pandas.NA
+    with pytest.raises(UnlabelError, match="not an array of numbers"):
+        fitted.apply(frame)
+    with pytest.raises(UnlabelError, match="the type object"):
+        fitted.apply(pandas.DataFrame(ROWS.astype(str), columns=NAMES))
+
+
+@pytest.mark.parametrize("argument", ["allow", "remove", "classes"])
+def test_a_table_is_not_a_list_of_labels(argument):
+    table = np.array([NAMES, NAMES])
+    calls = {
+        "allow": lambda: OutputFilter.mask(NAMES, ["cat"]).apply(ROWS, allow=table),
+        "remove": lambda: OutputFilter.mask(NAMES, table),
+        "classes": lambda: OutputFilter.mask(table, ["cat"]),
+    }
+    with pytest.raises(UnlabelError, match=f"{argument} is a table of several columns"):
+        calls[argument]()
+
+
 # Names
+
+
+def test_characters_that_look_the_same_are_mentioned():
+    with pytest.raises(UnlabelError, match=r"the nearest is .*, which has other characters that"):
+        OutputFilter.mask(["caf\u00e9", "tea"], ["cafe\u0301"])
+
+
+def test_a_plan_without_a_label_names_it():
+    with pytest.raises(KeyError, match=r"^'cow'$"):
+        LabelPlan(["cat"])["cow"]
 
 
 def test_labels_without_names_are_to_be_named():

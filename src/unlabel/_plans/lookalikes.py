@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from unicodedata import normalize
 
 from unlabel._labels import nearest
 from unlabel._typing import Label
@@ -53,7 +54,9 @@ class Lookalikes:
 
 
 def _letters(label: Label) -> str:
-    text = "".join(str(label).casefold().split())
+    # Before and after: folding the case may take characters apart.
+    text = normalize("NFKC", normalize("NFKC", str(label)).casefold())
+    text = "".join(text.split())
     return "".join(filter(str.isalnum, text)) if _is_long(text) else text
 
 

@@ -14,7 +14,7 @@ from unlabel._typing import TRUTHS, Columns, Float64s, Floats, InputKind, Label,
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.sources import NO_FILES, Sources
 from unlabel.evaluation.truth import destinations, true_labels_of
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, require_filter
 from unlabel.fitting import calibrated_to, fit_filter
 from unlabel.plan import RETIRED, plan_for
 from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns
@@ -160,6 +160,7 @@ def try_filter(
     Without true labels, only the answers before and after are compared.
     """
     choice(truth, TRUTHS, "truth")
+    require_filter(fitted)
     if fitted.method == "literal":
         raise UnlabelError(
             "A filter with method='literal' does not give probabilities and cannot be judged: fit "

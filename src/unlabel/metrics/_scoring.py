@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from functools import partial
 from inspect import signature
@@ -70,7 +71,10 @@ def _score(scorer: Any, estimator: Any, X: Any, y: Any) -> float:
     if not is_known.any():
         raise UnlabelError("There are no rows of retained labels: give some to judge by.")
     answers, columns = _Answers(estimator, fitted.classes, is_known), columns[is_known]
-    return float(_with_labels(scorer, answers.classes_, columns)(answers, X, columns))
+    told = _with_labels(scorer, answers.classes_, columns)
+    with warnings.catch_warnings():  # of unknown, which is no true label
+        warnings.filterwarnings("ignore", "y_pred contains classes not in y_true")
+        return float(told(answers, X, columns))
 
 
 def _changed_classifier(estimator: Any) -> Any:
@@ -95,6 +99,9 @@ def _with_labels(scorer: Any, every: Columns, truth: Columns) -> Any:
     labels = np.unique(truth) if scorer._response_method == "predict" else every
     told = copy(scorer)
     told._kwargs = {**scorer._kwargs, "labels": labels}
+    if scorer._kwargs.get("average") == "binary" and len(every) == 2:
+        # The same value, but with unknown there are three answers.
+        told._kwargs |= {"labels": every[1:], "average": "macro"}
     return told
 
 

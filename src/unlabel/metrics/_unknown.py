@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def unknown_threshold(removed_mass_of_retained_rows: Any, loss: float = 0.01) ->
     mass = np.sort(_masses(removed_mass_of_retained_rows))
     if not len(mass):
         raise UnlabelError("There are no rows of retained labels: give the removed mass of some.")
-    if not 0 <= loss <= 1:
+    if not isinstance(loss, Real) or not 0 <= loss <= 1:
         raise UnlabelError(f"loss={loss!r} is not a share of rows: give a number from 0 to 1.")
     # Shares are compared, not numbers of rows: 0.29 * 100 is less than 29.
     shares = np.arange(len(mass) + 1) / len(mass)

@@ -29,13 +29,16 @@ from unlabel._tables.columns.output import ColumnOutput
 from unlabel._typing import Floats, InputKind, Label
 from unlabel.allow import Allowed
 from unlabel.errors import RowError, UnlabelError
-from unlabel.validation import as_confidences, check_column_order, refuse_probabilities
+from unlabel.validation import (
+    ENOUGH_TO_TELL,
+    as_confidences,
+    check_column_order,
+    refuse_probabilities,
+)
 
 Batches = Iterator[pa.RecordBatch]
 
 TABLE = "The DataFrame"  # its name in messages
-# A single row of logits may sum to 1 by chance, and batches of one row are common here.
-ENOUGH_TO_TELL = 2
 
 
 def find_confidences(

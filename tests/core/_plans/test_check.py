@@ -134,10 +134,13 @@ def test_the_table_is_plain_text_within_80_columns():
         ("colomr", "colour"),
         ("Cat", "cat"),
         ("layer 2a", "layer 2"),
+        ("e\u0301le\u0300ve", "\u00e9l\u00e8ve"),
+        ("\uff43\uff41\uff54", "cat"),
     ],
 )
 def test_new_labels_that_look_like_an_old_one_are_reported(new, old):
-    check = LabelPlan({"dog": new}).check(["dog", "cat", "colour", "layer 2", "C++"])
+    labels = ["dog", "cat", "colour", "layer 2", "C++", "\u00e9l\u00e8ve"]
+    check = LabelPlan({"dog": new}).check(labels)
     assert check.misspelt == ((new, old),)
 
 

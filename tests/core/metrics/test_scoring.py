@@ -111,6 +111,26 @@ def test_unknown_misses_the_label_and_is_no_other(iris):
     assert losses[0] == losses[1]
 
 
+def test_scorers_of_one_label_of_two_take_unknown_as_a_miss(iris):
+    X, y, _ = iris
+    classifier = changed(iris, unknown="?", unknown_above=0.2)
+    assert (classifier.predict(X[y != "bee"]) == "?").any()
+    kept = y != "bee"
+    positive = classifier.classes_[1]
+    truth = np.where(y[kept] == "ant", "zebu", y[kept]) == positive
+    answers = classifier.predict(X[kept]) == positive
+    hits = np.sum(truth & answers)
+    expected = {
+        "precision": hits / answers.sum(),
+        "recall": hits / truth.sum(),
+        "f1": 2 * hits / (answers.sum() + truth.sum()),
+        "jaccard": hits / np.sum(truth | answers),
+    }
+    for name, value in expected.items():
+        assert retained_scorer(name)(classifier, X, y) == pytest.approx(value)
+    assert 0 < retained_scorer("balanced_accuracy")(classifier, X, y) < 1  # without a warning
+
+
 def test_a_pipeline_and_a_search_are_scored_too(iris):
     X, y, _ = iris
     scorer = retained_scorer("accuracy")
