@@ -98,8 +98,120 @@ def test_a_label_that_is_not_the_top_is_recomputed_too():
 
 
 def test_texts_that_are_not_labels_stay():
-    outputs = [scores(), label_output(["cat", "dog", "fox", "wolf", "lynx", "tiger"])]
+    outputs = [scores(), label_output(["tiger"] * 6)]
     assert answered(ServedFilter(FITTED), outputs)["label"] == outputs[1]
+
+
+def test_texts_of_which_some_are_labels_must_be_named():
+    # Alone, a row of these would be recomputed: what happens must not depend on the batch.
+    outputs = [scores(), label_output(["cat", "dog", "fox", "wolf", "lynx", "tiger"])]
+    with pytest.raises(ProtocolError, match=r"'label' has labels of the model .* such as 'tiger'"):
+        answered(ServedFilter(FITTED), outputs)
+    assert answered(ServedFilter(FITTED, labels=""), outputs)["label"] == outputs[1]
+    assert answered(ServedFilter(FITTED, labels="label"), outputs)["label"]["data"] == new_labels()
+
+
+def test_labels_beside_a_name_that_is_not_there_are_refused():
+    outputs = [scores(), label_output(old_labels())]
+    with pytest.raises(ProtocolError, match="no output 'labl', but 'label' gives labels"):
+        answered(ServedFilter(FITTED, labels="labl"), outputs)
+    other = label_output(["cat"] * 6, name="other")
+    found = answered(ServedFilter(FITTED, labels="label"), [*outputs, other])
+    assert found["other"] == other
+    assert answered(ServedFilter(FITTED, labels="label"), [scores()]).keys() == {"scores"}
+
+
+def test_numbers_that_may_be_labels_must_be_named():
+    mask = OutputFilter.mask([0.5, 1.0, 2.0], [0.5])
+    outputs = [scores([[0.5, 0.3, 0.2]]), label_output([0.5], "FP64")]
+    with pytest.raises(ProtocolError, match="'label' has a number per row, which may be its label"):
+        answered(ServedFilter(mask), outputs)
+    assert answered(ServedFilter(mask, labels="label"), outputs)["label"]["data"] == [1.0]
+    # Where labels are not such numbers, a number per row is a score.
+    whole = OutputFilter.mask([0, 1, 2], [0])
+    assert answered(ServedFilter(whole), outputs)["label"] == outputs[1]
+
+
+def test_lists_of_labels_beside_numbers_keep_their_meaning():
+    mask, names = OutputFilter.mask(LABELS, ["cat"]), {"labels": [*LABELS]}
+    numbers = label_output([0] * 6, "INT64") | {"parameters": names}
+    served = ServedFilter(mask, labels="label")
+    assert answered(served, [scores(), numbers])["label"]["parameters"] == names
+    of_model = {**numbers, "shape": [-1]}
+    described = served.metadata({"outputs": [scores(), of_model]})["outputs"]
+    assert described[0]["parameters"]["labels"] == ["dog", "fox", "wolf", "lynx"]
+    assert described[1]["parameters"] == names
+    ids = {"id2label": dict(enumerate(LABELS))}
+    with pytest.raises(
+        ProtocolError, match=r"'id2label' lists the columns' labels, .* 'label' keeps"
+    ):
+        served.answer({"outputs": [scores(), numbers], "parameters": ids})
+    assert served.answer({"outputs": [scores()], "parameters": ids})["parameters"] == {
+        "id2label": {"0": "dog", "1": "fox", "2": "wolf", "3": "lynx"}
+    }
+    texts = label_output(old_labels()) | {"parameters": names}
+    found = answered(ServedFilter(mask), [scores(), texts])["label"]["parameters"]
+    assert found == {"labels": ["dog", "fox", "wolf", "lynx"]}
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "dog,cat,fox",
+        "dog cat fox",
+        "cat;dog",
+        "wolf,bear,fox",
+        ["cat", "dog"],
+        ["cat", "dog", "fox", "bear"],
+        {"0": "cat", "1": "dog"},
+        '["dog", "cat"]',
+    ],
+)
+def test_lists_of_other_labels_are_refused_in_any_form(listed):
+    served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+    rows = scores([[0.5, 0.3, 0.2]], parameters={"labels": listed})
+    with pytest.raises(ProtocolError, match="The upstream's 'labels' are other labels"):
+        served.answer({"outputs": [rows]})
+
+
+@pytest.mark.parametrize("said", ["see the fox model", "cat", {"team": "pets"}, 3, ["v2", "pets"]])
+def test_parameters_that_list_no_labels_stay(said):
+    served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+    rows = scores([[0.5, 0.3, 0.2]], parameters={"labels": said})
+    assert served.answer({"outputs": [rows]})["outputs"][0]["parameters"] == {"labels": said}
+
+
+def test_numbers_in_other_parameters_are_not_labels():
+    served = ServedFilter(OutputFilter.mask([0, 1, 2], [0]))
+    parameters = {"strides": [0, 1, 2], "labels": [0, 1, 2]}
+    rows = scores([[0.5, 0.3, 0.2]], parameters=parameters)
+    found = served.answer({"outputs": [rows], "parameters": {"ids": "0,1,2"}})
+    assert found["outputs"][0]["parameters"] == {"strides": [0, 1, 2], "labels": [1, 2]}
+    assert found["parameters"] == {"ids": "0,1,2"}
+
+
+def test_labels_in_lists_that_the_filter_does_not_give_can_be_ignored():
+    lists = AllowLists({"pets": ["dog", "parrot"]})
+    with pytest.raises(UnlabelError, match="'parrot'"):
+        ServedFilter(FITTED, allow=lists)
+    served = ServedFilter(FITTED, allow=lists, allow_unmatched="ignore")
+    found = answered(served, [scores()], parameters={"allow_list": "pets"})["scores"]
+    assert found["data"] == FITTED.apply(ROWS, allow=["dog"]).ravel().tolist()
+
+
+@pytest.mark.parametrize(
+    ("answer", "request_", "message"),
+    [
+        ({"parameters": [1]}, {}, "The answer has parameters that are not an object"),
+        ({}, {"parameters": [1]}, "The request has parameters that are not an object"),
+        ({}, {"outputs": [1]}, "The request names an output that is not an object"),
+    ],
+)
+def test_malformed_objects_get_one_sentence(answer, request_, message):
+    with pytest.raises(UnlabelError, match=message):
+        ServedFilter(FITTED).answer({"outputs": [scores()], **answer}, request_)
+    with pytest.raises(UnlabelError, match=r"unknown_above .* is '0.5'"):
+        ServedFilter(FITTED, unknown_above="0.5")
 
 
 def test_numbers_of_labels_keep_the_models_numbering():
@@ -452,7 +564,14 @@ def test_other_labels_than_the_filters_are_refused(labels):
 def test_probabilities_are_not_taken_for_logits():
     fitted = OutputFilter.mask(["cat", "dog", "fox"], ["cat"], input="logits")
     served = ServedFilter(fitted)
-    scores = {"name": "scores", "datatype": "FP64", "shape": [1, 3], "data": [0.5, 0.3, 0.2]}
-    with pytest.raises(ProtocolError, match="'scores' cannot be filtered: The rows are probab"):
-        served.answer({"outputs": [scores]})
-    assert served.answer({"outputs": [scores | {"data": [0.5, -0.3, 0.2]}]})["outputs"]
+    probabilities, logits = scores([[0.5, 0.3, 0.2]]), scores([[0.5, -0.3, 0.2]])
+    message = "'scores' cannot be filtered: The rows are probab"
+    with pytest.raises(ProtocolError, match=message):
+        served.answer({"outputs": [scores([[0.5, 0.3, 0.2]] * 2)]})
+    # A single row of logits may look like probabilities by chance, but not one after another.
+    for rows in (logits, probabilities, logits, probabilities):
+        assert served.answer({"outputs": [rows]})["outputs"]
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match=message):
+            served.answer({"outputs": [probabilities]})
+    assert served.answer({"outputs": [logits]})["outputs"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unlabel.allow import AllowLists
+from unlabel.allow import AllowLists, Unmatched
 from unlabel.cli.options import Input
 from unlabel.errors import UnlabelError, needs_extra
 from unlabel.filter import OutputFilter
@@ -62,6 +62,13 @@ def serve(
             rich_help_panel=ANSWERS,
         ),
     ] = None,
+    allow_unmatched: Annotated[
+        Unmatched,
+        typer.Option(
+            help="Refuse or ignore listed labels that the filter does not give.",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = "error",
     unknown_above: Annotated[
         float | None,
         typer.Option(
@@ -111,6 +118,7 @@ def serve(
             output=output,
             labels=label_output or None,
             allow=lists,
+            allow_unmatched=allow_unmatched,
             unknown_above=unknown_above,
             unknown=unknown,
         )

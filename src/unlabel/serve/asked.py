@@ -65,11 +65,15 @@ def read_asked(
     parameters: Mapping[str, Any] | None, outputs: Sequence[Mapping[str, Any]] | None
 ) -> Asked:
     """Read what a request asks from its parameters and the outputs that it names."""
+    if not isinstance(parameters, Mapping | None):
+        raise RequestError(f"{WHAT} has parameters that are not an object.")
     allow_list = (parameters or {}).get(ALLOW_LIST)
     if not isinstance(allow_list, str | None):
         raise RequestError(f"{WHAT}'s {ALLOW_LIST} is {allow_list!r}: give the name of a list.")
     classified = {}
     for output in outputs or ():
+        if not isinstance(output, Mapping):
+            raise RequestError(f"{WHAT} names an output that is not an object.")
         name, options = output.get("name"), output.get("parameters") or {}
         if not isinstance(name, str) or not isinstance(options, Mapping):
             raise RequestError(f"{WHAT} names an output without a name: give its name as a text.")

@@ -16,6 +16,7 @@ from unlabel._typing import Columns, Floats, Label
 from unlabel.filter import OutputFilter
 from unlabel.serve.protocol import (
     BYTES,
+    FLOATS,
     INTEGERS,
     JSON_ERRORS,
     NUMBERS,
@@ -26,6 +27,7 @@ from unlabel.serve.protocol import (
 
 WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")
 SEPARATORS = (",", ", ", ";", "\n", "\t", " ")
+NAME_IT = "use labels (--label-output) to name the outputs that give labels, '' if none does."
 # Parameters that say which label each column is.
 OF_COLUMNS = ("labels", "classes", "class_names", "id2label", "label2id")
 
@@ -45,16 +47,27 @@ class LabelNames:
     def is_label_output(self, tensor: Tensor, rows: Floats) -> bool:
         """Tell whether an output gives the label of each row: texts that are labels of the model.
 
-        Nobody can tell whether whole numbers are labels or counts, say: these must be named.
+        Nobody can tell whether whole numbers are labels or counts, say: these must be named. So
+        must other numbers if labels are such numbers, and texts of which only some are labels.
         """
         if not _fits(tensor, rows):
             return False
-        if tensor.datatype in INTEGERS:
+        if tensor.datatype in INTEGERS or (tensor.datatype in FLOATS and self._has_floats):
+            kind = "whole number" if tensor.datatype in INTEGERS else "number"
             raise ProtocolError(
-                f"The output {tensor.name!r} has a whole number per row, which may be its label: "
-                "use labels (--label-output) to name the outputs that give labels, '' if none does."
+                f"The output {tensor.name!r} has a {kind} per row, which may be its label: "
+                f"{NAME_IT}"
             )
-        return tensor.datatype == BYTES and self._old_labels.issuperset(tensor.values().flat)
+        if tensor.datatype != BYTES:
+            return False
+        texts = {*tensor.values().flat}
+        others = texts - self._old_labels
+        if others and others != texts:
+            raise ProtocolError(
+                f"The output {tensor.name!r} has labels of the model and other texts, such as "
+                f"{min(others)!r}: {NAME_IT}"
+            )
+        return not others
 
     def recomputed(self, tensor: Tensor, rows: Floats, answers: Columns) -> Tensor:
         """Give an output of labels the new answers, columns of the result's labels."""
@@ -65,9 +78,19 @@ class LabelNames:
             )
         if tensor.datatype == BYTES:
             new: Array = self._texts[answers]
-        else:
-            new = self._as_numbers(tensor, answers)
-        return tensor.changed(new.reshape(tensor.shape))
+            return tensor.changed(
+                new.reshape(tensor.shape), parameters=self.renamed(tensor.parameters)
+            )
+        return tensor.changed(self._as_numbers(tensor, answers).reshape(tensor.shape))
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether all labels of the model are numbers, which then stand for themselves."""
+        return all(_number(label) is not None for label in self.fitted.classes_in)
+
+    @cached_property
+    def _has_floats(self) -> bool:
+        return any(isinstance(label, float) for label in self.fitted.classes_in)
 
     @cached_property
     def _numbering(self) -> tuple[set[float], list[float | None]]:
@@ -78,9 +101,8 @@ class LabelNames:
         """
         old = [_number(label) for label in self.fitted.classes_in]
         new = [_number(label) for label in self.answers]
-        labels = {number for number in old if number is not None}
-        if None not in old:
-            return labels, new
+        if self.are_numbers:
+            return {number for number in old if number is not None}, new
         columns = known_columns(self.fitted.classes, self.fitted.classes_in).tolist()
         new[: len(columns)] = [None if column < 0 else column for column in columns]
         return {*range(len(old))}, new
@@ -105,9 +127,13 @@ class LabelNames:
     def renamed(self, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
         """Give parameters with the result's labels where they list the model's, if they do.
 
-        Labels of the columns that are not the filter's, or in another order, are refused.
+        Labels of the columns that are not the filter's, or in another order, are refused. Other
+        parameters may be numbers for their own reasons.
         """
-        new = {key: self._renamed_value(value) for key, value in parameters.items()}
+        new = {
+            key: None if self.are_numbers and key not in OF_COLUMNS else self._renamed_value(value)
+            for key, value in parameters.items()
+        }
         for key in OF_COLUMNS:
             if new.get(key, self) is None and self._lists_others(parameters[key]):
                 raise ProtocolError(
@@ -134,11 +160,24 @@ class LabelNames:
         return None
 
     def _lists_others(self, value: Any) -> bool:
-        """Tell whether a value that is not the model's labels lists as many."""
+        """Tell whether a value that is not the model's labels lists as many, or some of them."""
         if isinstance(value, str) and value[:1] in ("[", "{"):
             with suppress(*JSON_ERRORS):
                 value = msgspec.json.decode(value)
-        return isinstance(value, list | tuple | dict) and len(value) == len(self.old_texts)
+        if isinstance(value, str):
+            return any(self._are_others(value.split(separator)) for separator in SEPARATORS)
+        if not isinstance(value, list | tuple | dict):
+            return False
+        entries = [*value, *value.values()] if isinstance(value, dict) else value
+        return len(value) == len(self.old_texts) or not self._old_labels.isdisjoint(
+            map(str, entries)
+        )
+
+    def _are_others(self, parts: Sequence[str]) -> bool:
+        """Tell whether parts of a text, which may be a sentence, are a list of labels."""
+        known = self._old_labels.intersection(parts)
+        is_whole = len(parts) == len(self.old_texts) and bool(known)
+        return len(parts) > 1 and (is_whole or known.issuperset(parts))
 
     def _renamed_text(self, text: str) -> str | None:
         for separator in SEPARATORS if self.old_texts else ():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unlabel.serve.labels import LabelNames
-from unlabel.serve.protocol import FLOATS
+from unlabel.serve.protocol import FLOATS, INTEGERS
 
 LABELS = "labels"
 
@@ -21,7 +21,7 @@ def new_metadata(
     outputs = metadata.get("outputs") or []
     fitting = [each for each in outputs if _may_be_confidences(each, names, output)]
     new = [
-        _with_labels(each, names) if fitting == [each] else _renamed(each, names)
+        _with_labels(each, names) if fitting == [each] else _with_new_names(each, names)
         for each in outputs
     ]
     return {**_renamed(metadata, names), **({"outputs": new} if outputs else {})}
@@ -43,6 +43,11 @@ def _with_labels(described: Mapping[str, Any], names: LabelNames) -> dict[str, A
         parameters = {**parameters, LABELS: names.new_texts}
     shape = [*(described.get("shape") or [-1])]
     return {**new, "shape": [*shape[:-1], len(names.new_texts)], "parameters": parameters}
+
+
+def _with_new_names(described: Mapping[str, Any], names: LabelNames) -> Mapping[str, Any]:
+    new = _renamed(described, names)
+    return described if described.get("datatype") in INTEGERS else new  # the model's numbers stay
 
 
 def _renamed(described: Mapping[str, Any], names: LabelNames) -> dict[str, Any]:

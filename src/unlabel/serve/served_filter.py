@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 
 from unlabel._labels import as_labels, listing
 from unlabel._typing import Columns, Float64s, Floats, Label
-from unlabel.allow import Allowed, AllowLists
+from unlabel.allow import Allowed, AllowLists, Unmatched
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.serve.asked import Asked, RequestError, read_asked
@@ -20,6 +21,7 @@ from unlabel.serve.metadata import new_metadata
 from unlabel.serve.protocol import (
     BYTES,
     FLOATS,
+    NUMBERS,
     Array,
     Message,
     ProtocolError,
@@ -28,7 +30,7 @@ from unlabel.serve.protocol import (
     read_outputs,
     write_answer,
 )
-from unlabel.validation import refuse_probabilities
+from unlabel.validation import ENOUGH_TO_TELL, refuse_probabilities
 
 
 class MissingConfidencesError(ProtocolError):
@@ -62,6 +64,8 @@ class ServedFilter:
         model. An output with a whole number per row is refused unless the outputs are named.
     allow : AllowLists, optional
         Lists of allowed labels. A request names one in its parameter ``allow_list``.
+    allow_unmatched : {"error", "ignore"}
+        Refuse or ignore listed labels that the filter does not give.
     unknown_above : float, optional
         The answer in an output of labels is unknown where retired labels had more than this.
     unknown : label
@@ -85,26 +89,31 @@ class ServedFilter:
         output: str | None = None,
         labels: str | Iterable[str] | None = None,
         allow: AllowLists | None = None,
+        allow_unmatched: Unmatched = "error",
         unknown_above: float | None = None,
         unknown: Label = "unknown",
     ) -> None:
         require_filter(fitted)
         self.fitted = fitted
         self.output = output
-        self.labels = (labels,) if isinstance(labels, str) else labels and tuple(labels)
+        labels = (labels,) if isinstance(labels, str) else labels
+        self.labels = None if labels is None else tuple(labels)
         self.unknown_above = unknown_above
         if unknown_above is not None:
             self._check_unknown(unknown_above, unknown)
         self._names = LabelNames(fitted, None if unknown_above is None else unknown)
         if allow is not None and fitted.method == "literal":
             raise UnlabelError("method='literal' does not give probabilities: leave out `allow`.")
-        self._lists = None if allow is None else allow.matched(fitted.classes, fitted.removed)
+        self._lists = None
+        if allow is not None:
+            self._lists = allow.matched(fitted.classes, fitted.removed, unmatched=allow_unmatched)
         self._allowed: dict[str, Allowed] = {}
+        self._like_probabilities = 0  # the number of the latest rows that were, if logits are due
 
     def _check_unknown(self, above: float, unknown: Label) -> None:
-        if not 0 <= above <= 1:
+        if not isinstance(above, Real) or not 0 <= above <= 1:
             raise UnlabelError(
-                f"unknown_above (--unknown-above) is {above}: give a probability, from 0 to 1."
+                f"unknown_above (--unknown-above) is {above!r}: give a probability, from 0 to 1."
             )
         [unknown] = as_labels([unknown], "unknown")
         if not str(unknown) or str(unknown) in map(str, self.fitted.classes):
@@ -125,12 +134,13 @@ class ServedFilter:
         """
         if not isinstance(answer.get("outputs"), Sequence):
             raise ProtocolError("The answer has no outputs.")
+        if not isinstance(answer.get("parameters"), Mapping | None):
+            raise ProtocolError("The answer has parameters that are not an object.")
         request = request or {}
         asked = read_asked(request.get("parameters"), request.get("outputs"))
         outputs, _ = self.filter(plain_outputs(answer["outputs"]), asked)
         new = {**answer, "outputs": [output.as_fields() for output in outputs]}
-        parameters = self._names.renamed(answer.get("parameters") or {})
-        return new if parameters is None else {**new, "parameters": parameters}
+        return {**new, **self._new_parameters(answer.get("parameters"), outputs)}
 
     def rewrite(self, answer: Message, asked: Asked) -> tuple[bytes, int, Changes]:
         """Filter an answer as it came over HTTP.
@@ -139,9 +149,31 @@ class ServedFilter:
         """
         outputs, changes = self.filter(read_outputs(answer), asked)
         parameters = answer.field("parameters", dict[str, Any] | None, "The upstream's answer")
+        return *write_answer(answer, outputs, **self._new_parameters(parameters, outputs)), changes
+
+    def _new_parameters(
+        self, parameters: Mapping[str, Any] | None, outputs: Sequence[Tensor]
+    ) -> dict[str, Any]:
+        """Give the parameters of an answer, if they change."""
         renamed = self._names.renamed(parameters) if parameters else None
-        changed = {} if renamed is None else {"parameters": renamed}
-        return *write_answer(answer, outputs, **changed), changes
+        if parameters is None or renamed is None:
+            return {}
+        for each in outputs:
+            if each.name in (self.labels or ()) and each.datatype in NUMBERS:
+                self._refuse_two_numberings(parameters, renamed, each.name)
+        return {"parameters": renamed}
+
+    def _refuse_two_numberings(
+        self, parameters: Mapping[str, Any], renamed: Mapping[str, Any], output: str
+    ) -> None:
+        """Refuse lists of labels that a client could read the model's numbers of labels with."""
+        listed = [key for key, value in renamed.items() if value != parameters[key]]
+        if listed and not self._names.are_numbers:
+            raise ProtocolError(
+                f"The answer's {listed[0]!r} lists the columns' labels, which change, and the "
+                f"output {output!r} keeps the model's numbers: ask for one of the two, the "
+                "confidences or the labels."
+            )
 
     def filter(self, outputs: Sequence[Tensor], asked: Asked) -> tuple[list[Tensor], Changes]:
         """Filter the outputs of an answer."""
@@ -149,12 +181,8 @@ class ServedFilter:
         rows: Floats = found.values()
         flat = rows.reshape(-1, rows.shape[-1])
         if self.fitted.input == "logits":
-            try:
-                refuse_probabilities(flat)
-            except UnlabelError as error:
-                raise ProtocolError(
-                    f"The output {found.name!r} cannot be filtered: {error}"
-                ) from error
+            self._refuse_probabilities(found.name, flat)
+        self._require_named_labels(outputs, rows)
         filtered = self.fitted.filter_valid(
             flat,
             with_mass=True,
@@ -174,6 +202,28 @@ class ServedFilter:
             if asked.outputs is None or each.name in asked.outputs
         ]
         return new, Changes(len(flat), int(np.count_nonzero(changed)), mass)
+
+    def _refuse_probabilities(self, name: str, rows: Floats) -> None:
+        """Refuse probabilities in place of logits, which a single row may be by chance."""
+        try:
+            refuse_probabilities(rows)
+        except UnlabelError as error:
+            self._like_probabilities += len(rows)
+            if self._like_probabilities >= ENOUGH_TO_TELL:
+                raise ProtocolError(f"The output {name!r} cannot be filtered: {error}") from error
+        else:
+            self._like_probabilities = 0
+
+    def _require_named_labels(self, outputs: Sequence[Tensor], rows: Floats) -> None:
+        """Refuse an output of labels if another one was named that is not there."""
+        if not self.labels or "" in self.labels or any(o.name in self.labels for o in outputs):
+            return
+        for each in outputs:
+            if each.datatype == BYTES and self._names.is_label_output(each, rows):
+                raise ProtocolError(
+                    f"The answer has no output {listing(self.labels)}, but {each.name!r} gives "
+                    "labels: name it with labels (--label-output), too."
+                )
 
     def _confidences(self, outputs: Sequence[Tensor]) -> Tensor:
         """Find the output with the confidences."""
