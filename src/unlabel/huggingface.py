@@ -243,6 +243,8 @@ def _loss(logs: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
         raise UnlabelError(
             "The loss of a segmentation is not computed: leave out labels=, and use the logits."
         )
+    if labels.ndim == logs.ndim:  # one-hot, as models of audio frames take them
+        labels = labels.argmax(-1)
     rows, truth = logs.reshape(-1, logs.shape[-1]).float(), labels.reshape(-1)
     if items is None:
         return nn.functional.nll_loss(rows, truth)

@@ -31,6 +31,8 @@ from transformers import (
     ResNetForImageClassification,
     SegformerConfig,
     SegformerForSemanticSegmentation,
+    Wav2Vec2Config,
+    Wav2Vec2ForAudioFrameClassification,
     pipeline,
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -151,6 +153,29 @@ def test_the_loss_is_that_of_the_retained_labels(bert, tokenizer):
     output.loss.backward()
     assert bert.classifier.weight.grad.abs().sum() > 0
     assert torch.equal(filtered(**inputs, labels=labels, return_dict=False)[0], output.loss)
+
+
+def test_labels_may_be_one_hot_as_models_of_audio_frames_take_them():
+    config = Wav2Vec2Config(
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        conv_dim=(16,),
+        conv_stride=(10,),
+        conv_kernel=(10,),
+        num_conv_pos_embedding_groups=2,
+        num_conv_pos_embeddings=4,
+        num_labels=10,
+    )
+    frames = Wav2Vec2ForAudioFrameClassification(config).eval()
+    filtered = remove_labels(frames, OutputFilter.mask(range(10), [0, 4, 9], input="logits"))
+    sound = torch.randn(2, 80, generator=torch.Generator().manual_seed(0))
+    n_frames = filtered(sound).logits.shape[1]
+    truth = torch.arange(2 * n_frames).reshape(2, n_frames) % 7
+    output = filtered(sound, labels=torch.nn.functional.one_hot(truth, 7))
+    expected = -output.logits.gather(-1, truth[..., None]).mean()
+    torch.testing.assert_close(output.loss, expected)
 
 
 def test_the_losses_of_a_batchs_parts_add_up_to_the_batchs(bert, tokenizer):

@@ -300,8 +300,27 @@ def test_rows_that_are_not_probabilities_become_nan():
     rows[1] = GOLDEN["logits"][0]
     rows[2, 0] = np.nan
     rows[3] = 0.2
-    result = FilterModule(golden_filter("osr", "probabilities"))(torch.tensor(rows))
-    assert result.isnan().all(dim=1).tolist() == [False, True, True, True]
+    module = FilterModule(golden_filter("osr", "probabilities"))
+    assert module(torch.tensor(rows)).isnan().all(dim=1).tolist() == [False, True, True, True]
+    assert module.removed_mass(torch.tensor(rows)).isnan().tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("low", [-1e29, -6e29, -1e35, torch.finfo(torch.float32).min])
+def test_rows_of_very_low_logits_equal_numpy_with_gradients_too(low):
+    fitted = golden_filter("osr", "logits")
+    rows = torch.full((2, 10), low)
+    rows[1, fitted.retained_columns[0]] = low / 2  # the only one that counts
+    expected = torch.tensor(fitted.apply(rows.numpy()))
+    torch.testing.assert_close(FilterModule(fitted)(rows), expected)
+    torch.testing.assert_close(FilterModule(fitted)(rows.requires_grad_()).detach(), expected)
+
+
+def test_a_far_lead_of_a_retired_label_costs_no_digits():
+    fitted = golden_filter("mask", "logits")
+    rows = torch.linspace(0, 1, 10).repeat(1, 1)
+    rows[0, fitted.removed_columns[0]] = 1e6
+    expected = torch.tensor(fitted.apply(rows.numpy()))
+    torch.testing.assert_close(FilterModule(fitted)(rows.requires_grad_()).detach(), expected)
 
 
 def test_wrong_arguments_are_refused_in_one_sentence():
@@ -319,6 +338,8 @@ def test_wrong_arguments_are_refused_in_one_sentence():
             module(torch.zeros(shape))
     with pytest.raises(UnlabelError, match=r"given torch.int64: give one tensor of floats"):
         module(torch.zeros(2, 10, dtype=torch.int64))
+    with pytest.raises(UnlabelError, match=r"given torch.float8_e4m3fn: give one tensor of floats"):
+        module(torch.zeros(2, 10, dtype=torch.float8_e4m3fn))
     with pytest.raises(UnlabelError, match="given tuple: give one tensor of floats"):
         module((torch.zeros(2, 10),))
 

@@ -27,6 +27,20 @@ class Record:
     note: str = ""
 
 
+@dataclasses.dataclass
+class Derived(Record):
+    rows: int = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        self.rows = len(self.logits)
+
+
+class Entries(dict):
+    """A dictionary whose entries are attributes too."""
+
+    __getattr__ = dict.__getitem__
+
+
 # Each makes an output of what is not filtered and what is.
 CONTAINERS = {
     "dict": (lambda hidden, logits: {"hidden": hidden, "logits": logits, "loss": None}, "logits"),
@@ -83,6 +97,18 @@ def test_one_entry_is_filtered_and_the_others_are_as_they_were(name):
     filtered = remove_labels(Model(name), FITTED, key=CONTAINERS[name][1])
     assert_filtered(filtered(ROWS), name)
     assert_filtered(filtered(ROWS, allow=ALLOW), name, ALLOW)
+
+
+@pytest.mark.parametrize("kind", [Entries, Derived])
+def test_containers_of_other_kinds_stay_what_they_are(kind):
+    class Making(torch.nn.Module):
+        def forward(self, rows):
+            return kind(hidden=rows + 1, logits=rows)
+
+    output = remove_labels(Making(), FITTED, key="logits")(ROWS)
+    assert type(output) is kind
+    torch.testing.assert_close(output.logits, FilterModule(FITTED)(ROWS))
+    assert torch.equal(output.hidden, ROWS + 1)
 
 
 def test_nothing_of_the_models_output_is_changed():

@@ -120,13 +120,22 @@ def of_probabilities(rows: Tensor, n_retained: int) -> Masses:
     total = retained.sum(-1, keepdim=True)
     nothing = total <= least
     log_retained = log(retained / total.masked_fill(nothing, 1.0)).masked_fill(nothing, 0.0)
-    off = (rows.sum(-1, keepdim=True) - 1).abs()
-    return Masses(rows, log_retained, (rows >= 0).all(-1, keepdim=True) & (off <= SUM_TOLERANCE))
+    return Masses(rows, log_retained, are_probabilities(rows, -1))
+
+
+def are_probabilities(rows: Tensor, dim: int) -> Tensor:
+    """Tell which rows are probabilities, as far as half precision allows."""
+    off = (rows.sum(dim, keepdim=True) - 1).abs()
+    return (rows >= 0).all(dim, keepdim=True) & (off <= SUM_TOLERANCE)
 
 
 def of_logits(rows: Tensor, n_retained: int) -> Masses:
     """Take logits as the logarithms of masses; no result depends on these masses' scale."""
-    rows = rows.clamp(min=LOG_OF_ZERO)
+    highest = rows.detach().amax(-1, keepdim=True)
+    is_valid = highest.isfinite()
+    # Only rows that are all this low may be shifted: in others it would cost digits.
+    is_low = is_valid & (highest < LOG_OF_ZERO / 4)
+    rows = (rows - highest.masked_fill(~is_low, 0.0)).clamp(min=LOG_OF_ZERO)
     retired, retained = rows[..., :-n_retained], rows[..., -n_retained:]
     top = rows.detach().amax(-1, keepdim=True)
     low = retained.detach().amax(-1, keepdim=True)
@@ -135,7 +144,6 @@ def of_logits(rows: Tensor, n_retained: int) -> Masses:
     # retired label.
     scale = (low - top).clamp(min=-LIMITS[rows.dtype].lead).exp()
     entries = torch.cat([(retired - top).exp(), (retained - low).exp() * scale], -1)
-    is_valid = (top > LOG_OF_ZERO / 2) & (top < torch.inf)
     return Masses(entries, retained.log_softmax(-1), is_valid)
 
 

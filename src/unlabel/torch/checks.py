@@ -14,14 +14,17 @@ from unlabel._labels import listing
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def check_confidences(confidences: Tensor, n_labels: int, dim: int | None) -> None:
     """Require a tensor of floats whose dimension `dim` is that of the labels."""
-    if not isinstance(confidences, Tensor) or not confidences.is_floating_point():
+    if not isinstance(confidences, Tensor) or confidences.dtype not in FLOATS:
         kind = getattr(confidences, "dtype", type(confidences).__name__)
-        raise UnlabelError(f"The filter was given {kind}: give one tensor of floats.")
+        raise UnlabelError(
+            f"The filter was given {kind}: give one tensor of floats, of 16 bits or more."
+        )
     shape = tuple(confidences.shape)
     if dim is None and _is_ambiguous(shape, n_labels):
         raise which_dimension(shape, n_labels)

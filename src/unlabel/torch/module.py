@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unlabel._typing import SCORES, InputKind, Scores
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
-from unlabel.torch.chain import Recipe
+from unlabel.torch.chain import Recipe, are_probabilities
 from unlabel.torch.checks import check_allow, check_confidences, digests, refuse_other_filters
 from unlabel.torch.merge import Merge, arrays_of, groups_of
 from unlabel.torch.operator import filter_rows
@@ -143,12 +143,16 @@ class FilterModule(nn.Module):
     def removed_mass(self, confidences: Tensor) -> Tensor:
         """Return the probability of the retired labels, in float32 or float64.
 
-        Where it is above some threshold, the answer may be unknown.
+        Where it is above some threshold, the answer may be unknown. It is NaN where the result is.
         """
         check_confidences(confidences, len(self.classes_in), self.dim)
         dim = -1 if self.dim is None else self.dim
         rows = confidences.to(torch.promote_types(confidences.dtype, torch.float32))
-        rows = rows.softmax(dim) if self.input == "logits" else rows / rows.sum(dim, keepdim=True)
+        if self.input == "logits":
+            rows = rows.softmax(dim)
+        else:
+            is_valid = are_probabilities(rows, dim)
+            rows = (rows / rows.sum(dim, keepdim=True)).masked_fill(~is_valid, torch.nan)
         return rows.index_select(dim, self.order[: len(self.removed_columns)]).sum(dim)
 
     def _recipe(self) -> Recipe:

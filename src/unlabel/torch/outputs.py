@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
@@ -44,7 +45,7 @@ def with_entry(output: Any, key: Key | None, change: Callable[[Any], Tensor]) ->
     if kind not in DICTIONARIES and dataclasses.is_dataclass(output):
         values: dict[Any, Any] = {name: getattr(output, name) for name in _fields(output)}
         return kind(**{**values, key: change(values[key])})
-    changed = output.copy()
+    changed = output.copy() if kind in DICTIONARIES else copy.copy(output)
     changed[key] = change(output[key])
     return changed
 
@@ -61,4 +62,4 @@ def _keys(output: Any) -> list[Any] | None:
 
 
 def _fields(output: Any) -> list[str]:
-    return [each.name for each in dataclasses.fields(output)]
+    return [each.name for each in dataclasses.fields(output) if each.init]
