@@ -37,7 +37,8 @@ def joined(first: OutputFilter, second: OutputFilter) -> OutputFilter:
     if second.removed:
         # One step per retired label: of the first, and of the second in the first's label space.
         n_first, n_steps = len(first.removed), len(plan.outcome(first.classes_in).removed)
-        steps, counts = np.zeros((2, n_steps, len(first.classes_in))), (0,) * n_steps
+        counts = (0,) * n_steps
+        steps = np.zeros((2, n_steps if only_retire else 0, len(first.classes_in)))
         if only_retire:
             steps[:, :n_first] = first.means, first.shares
             steps[:, n_first:, first.retained_columns] = second.means, second.shares

@@ -67,8 +67,8 @@ class OutputFilter:
         The destinations of the labels. A mapping, or a list of labels to retire, will do too.
     means, shares : arrays of shape (n_removed, n_labels)
         The statistics of each retired label: the mean of its reference rows, and how its
-        residual is shared out. They are 0 for labels retired in earlier steps, and all 0
-        with ``method="mask"``, which needs none.
+        residual is shared out. They are 0 for labels retired in earlier steps. With
+        ``method="mask"``, which needs none, they have no rows.
     counts : tuple of int
         The number of reference rows of each retired label.
     method : {"osr", "mask", "literal"}
@@ -119,14 +119,13 @@ class OutputFilter:
 
     @classmethod
     def _mask(cls, names: tuple[Label, ...], plan: LabelPlan, input: InputKind) -> OutputFilter:
-        n_removed = len(plan.outcome(names).removed)
-        zeros = np.zeros((n_removed, len(names)))
+        none = np.zeros((0, len(names)))
         return cls(
             classes_in=names,
             plan=plan,
-            means=zeros,
-            shares=zeros,
-            counts=(0,) * n_removed,
+            means=none,
+            shares=none,
+            counts=(0,) * len(plan.outcome(names).removed),
             method="mask",
             input=input,
         )
@@ -153,11 +152,16 @@ class OutputFilter:
             raise UnlabelError(f"{self.counts!r} are not counts of rows.") from error
         if len(self.counts) != len(self.removed) or any(count < 0 for count in self.counts):
             raise UnlabelError(f"{self.counts!r} is not one count of rows per retired label.")
-        for name in ("means", "shares"):
-            statistics = np.array(getattr(self, name), dtype=np.float64, order="C")
-            statistics.flags.writeable = False
-            self._set(name, statistics)
-        check_statistics(self.method, self.means, self.shares, self.removed_columns, classes)
+        means, shares = (
+            np.array(statistics, dtype=np.float64, order="C")
+            for statistics in (self.means, self.shares)
+        )
+        check_statistics(self.method, means, shares, self.removed_columns, classes)
+        for name, statistics in (("means", means), ("shares", shares)):
+            # The zeros of a mask, one per retired label and label, could fill the memory.
+            kept = statistics[:0].copy() if self.method == "mask" else statistics
+            kept.flags.writeable = False
+            self._set(name, kept)
         steps = (self.removed_columns, self.means, self.shares)
         if self._fitted is not None:
             fitted_classes, *fitted_steps = self._fitted

@@ -13,7 +13,8 @@ Protocol 2
     The same with ``plan`` in the place of ``removed``: an object with ``title``, ``note``,
     ``unlisted``, the ``digest`` of the plan, and the changes in their order, as three lists of
     equal length: ``from`` (columns), ``to`` (a label, or null for a retired one) and ``weight``
-    (null but for a split label, which has one entry per part).
+    (null but for a split label, which has one entry per part). The ``means`` and ``shares`` of a
+    mask have no rows; files with rows of zeros in their places load, too.
 """
 
 from __future__ import annotations
@@ -176,8 +177,10 @@ def _check_tensors(path: Path, content: Any, description: dict[str, Any]) -> Non
     k, n = _retired_count(description), len(description["classes"])
     for name, dtype in TENSORS.items():
         tensor = content.get_slice(name)
-        shape = [k] if name == "counts" else [k, n]
-        if tensor.get_dtype() != dtype or tensor.get_shape() != shape:
+        shapes = [[k]] if name == "counts" else [[k, n]]
+        if name != "counts" and description["method"] == "mask":
+            shapes.append([0, n])
+        if tensor.get_dtype() != dtype or tensor.get_shape() not in shapes:
             raise malformed(path, f"its tensor {name} is {tensor.get_dtype()} {tensor.get_shape()}")
 
 

@@ -99,6 +99,9 @@ def check_statistics(
     method: Method, means: Float64s, shares: Float64s, removed: Columns, classes: Sequence[Label]
 ) -> None:
     """Refuse statistics of the removed columns that no reference rows could have given."""
+    if method == "mask":
+        _check_zeros(means, shares, (len(removed), len(classes)))
+        return
     steps = np.arange(len(removed))[:, None]
     removed_in = np.full(len(classes), len(removed))
     removed_in[removed] = steps[:, 0]
@@ -114,12 +117,23 @@ def check_statistics(
             sums = statistics.sum(axis=1, keepdims=True)
             least = 1 - 1e-6 if name == "mean" else 0.0
             valid &= (statistics >= 0) & (sums > least) & (sums < 1 + 1e-6)
-        elif method == "mask":
-            valid &= statistics == 0
         else:  # the literal algorithm diverges, but its squares must stay finite
             valid &= np.abs(statistics) < 1e150
         if not valid.all():
             label = classes[removed[int(np.argmin(valid.all(axis=1)))]]
             raise UnlabelError(
                 f"method={method!r} cannot give the {name} of the retired label {label!r}."
+            )
+
+
+def _check_zeros(means: Float64s, shares: Float64s, shape: tuple[int, int]) -> None:
+    """Refuse statistics of a mask, which has none; zeros in their places will do."""
+    for name, statistics in (("means", means), ("shares", shares)):
+        if statistics.shape not in (shape, (0, shape[1])):
+            raise UnlabelError(
+                f"The {name} have the shape {statistics.shape}, not (0, {shape[1]})."
+            )
+        if statistics.any():
+            raise UnlabelError(
+                f"method='mask' has no {name} of retired labels: use OutputFilter.mask(...)."
             )

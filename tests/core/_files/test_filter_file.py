@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors import safe_open
+from safetensors.numpy import save_file
 
 import plain
 from hostile_numbers import colliding_numbers
@@ -113,6 +114,30 @@ def test_files_of_every_protocol_keep_loading(tmp_path, protocol):
     np.testing.assert_allclose(
         loaded.apply(expected["rows"]), expected["expected"], rtol=1e-12, atol=1e-15
     )
+
+
+def test_a_mask_has_no_statistics_and_files_with_zeros_in_their_place_load(tmp_path):
+    mask = OutputFilter.mask(range(4), [2, 0])
+    mask.save(tmp_path / "mask")
+    with safe_open(tmp_path / "mask", framework="numpy") as content:
+        shapes = {name: content.get_slice(name).get_shape() for name in content.keys()}
+        metadata = content.metadata()
+    assert shapes == {"means": [0, 4], "shares": [0, 4], "counts": [2]}
+    zeros = np.zeros((2, 4))
+    tensors = {"means": zeros, "shares": zeros, "counts": np.zeros(2, np.int64)}
+    save_file(tensors, tmp_path / "dense", metadata)
+    loaded = OutputFilter.load(tmp_path / "dense")
+    assert loaded == mask == OutputFilter.load(tmp_path / "mask")
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "mask").read_bytes()
+
+
+def test_a_mask_of_many_labels_is_small(tmp_path):
+    mask = OutputFilter.mask(range(20_000), range(1000, 20_000))
+    mask.save(tmp_path / "mask")
+    assert (tmp_path / "mask").stat().st_size < 1 << 20
+    row = np.full(20_000, 1 / 20_000)
+    np.testing.assert_allclose(OutputFilter.load(tmp_path / "mask").apply(row), 1 / 1000)
 
 
 def test_the_current_protocol_is_still_written_as_it_was(tmp_path):
