@@ -264,3 +264,30 @@ def test_markdown_is_not_overwritten_unasked(tables):
     assert "s.md exists already" in error
     assert not Path("t.json").exists()
     assert Path("s.md").read_text() == "mine"
+
+
+NEW_TRUTHS = {
+    "retired and kept": ({"bee": None}, ["ant", "bee", "fox"]),
+    "merged": ({"ant": "pest", "bee": "pest"}, ["pest", "pest", "fox"]),
+    "split": ({"bee": {"wasp": 0.5, "hornet": 0.5}}, ["ant", "hornet", "fox"]),
+    "swapped": ({"ant": "bee", "bee": "ant"}, ["ant", "bee", "fox"]),
+}
+
+
+@pytest.mark.parametrize("case", NEW_TRUTHS)
+def test_new_true_labels_show_which_columns_of_logits_are_labels(case, tmp_path):
+    changes, names = NEW_TRUTHS[case]
+    LabelPlan(changes).write(tmp_path / "plan.toml")
+    rng = np.random.default_rng(0)
+    columns = {label: rng.normal(size=90) for label in ("ant", "bee", "fox")}
+
+    def evaluated(**more):
+        table = {**columns, **more, "label": names * 30}
+        pa.parquet.write_table(pa.table(table), tmp_path / "in.parquet")
+        options = ("--input", "logits", "--truth", "new", "--remove", f"@{tmp_path}/plan.toml")
+        return unlabel("evaluate", tmp_path / "in.parquet", *options)
+
+    assert evaluated()[0] == 0
+    code, _, error = evaluated(latency=rng.normal(50, size=90))
+    assert code == 2
+    assert "no row of the true label 'latency', so that column may or may not hold" in error

@@ -282,6 +282,31 @@ def test_a_single_answer(tmp_path):
     assert "--partial" in message
 
 
+@pytest.mark.parametrize("name", ["scores", "top"])
+def test_the_best_of_scores_in_another_field_is_not_all_there_is(tmp_path, name):
+    scores = {"cat": 0.5, "dog": 0.25}
+    if name == "top":
+        scores = [{"label": label, "score": score} for label, score in scores.items()]
+    line = {"label": "cat", "score": 0.5, name: scores}
+    found = applied(tmp_path, [line], PARTIAL)[0]
+    alone = applied(tmp_path, [{name: scores}], PARTIAL)[0]
+    assert found == line | alone
+    # Where the labels are not known, the other field may hold anything.
+    beside = [{"label": "cat", "score": 0.5, "meta": {"latency": 0.25}}]
+    assert opened(tmp_path, beside, PARTIAL, classes=None).classes == ("cat",)
+
+
+@pytest.mark.parametrize("text", ["", "\n \n\t\r\n"])
+def test_without_lines_there_is_nothing_to_filter(tmp_path, text):
+    (tmp_path / "in.jsonl").write_text(text)
+    options = ApplyOptions(update_column="answer", top_label=True)
+    done = apply_table(MASK, tmp_path / "in.jsonl", tmp_path / "out.jsonl", options, print)
+    assert (done.rows, done.written) == (0, 0)
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
+    with pytest.raises(UnlabelError, match="has no lines: give a file with at least one"):
+        open_predictions(tmp_path / "in.jsonl", None, Reading())
+
+
 def test_lists_without_labels_cannot_be_partial(tmp_path):
     assert "leave out --partial" in refusal(tmp_path, ROWS, PARTIAL)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
@@ -269,3 +270,15 @@ def test_top_labels_of_several_types_are_texts(tmp_path, classes, suffix):
         read = pa.parquet.read_table(out) if suffix == "parquet" else read_csv(out)
         found = read["top_label"].to_pylist()
     assert found == [str(classes[0]), str(classes[2])]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+def test_lists_of_texts_beside_the_labels_are_not_confidences(kind, rows, truth, tmp_path):
+    tags = pa.array([["new", "red"]] * len(rows), pa.list_(pa.string())).cast(pa.list_(kind))
+    columns = dict(zip(NAMES, rows.T, strict=True)) | {"label": truth, "tags": tags}
+    path, out = tmp_path / "in.feather", tmp_path / "f.safetensors"
+    pa.feather.write_feather(pa.table(columns), path)
+    code, _, error = unlabel("fit", path, "--remove", "dog", "--out", out)
+    assert (code, error) == (0, "")
+    expected = LabelRemover(["dog"], classes=NAMES).fit(rows, truth).filter_
+    assert OutputFilter.load(out) == expected

@@ -4,11 +4,12 @@ import os
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover
+from unlabel import LabelRemover, OutputFilter, UnlabelError
 
 NAMES = ["cat", "dog", "fox"]
 ROWS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125]])
@@ -115,3 +116,20 @@ def test_only_columns_that_repeat_have_a_dictionary_in_parquet(fitted, tmp_path)
     sizes = [sum(group.column(i).total_compressed_size for group in groups) for i in range(3)]
     assert max(sizes[:2]) < 1.05 * 8 * len(rows)
     assert sizes[2] < len(rows) / 4
+
+
+def test_empty_cells_of_a_single_column_are_not_blank_lines(tmp_path):
+    OutputFilter.mask(["cat", "dog"], ["dog"]).save(tmp_path / "f.safetensors")
+    (tmp_path / "in.csv").write_text("cat,dog\n.5,.5\n,1.0\n.7,.3\n")
+    arguments = (tmp_path / "f.safetensors", tmp_path / "in.csv", "--partial")
+    assert unlabel("apply", *arguments, "--out", tmp_path / "out.csv")[0] == 0
+    assert (tmp_path / "out.csv").read_text() == 'cat\n1\n""\n1\n'
+    read = pa.csv.read_csv(tmp_path / "out.csv").column("cat")
+    assert read.to_pylist() == [1, None, 1]
+
+
+def test_standard_output_is_for_apply_alone(fitted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnlabelError, match="'-' is standard output, to which only unlabel apply"):
+        fitted.save("-")
+    assert os.listdir() == ["f.safetensors"]

@@ -134,6 +134,12 @@ def test_json_that_holds_no_labels_gets_one_sentence(text, says):
     assert says in message
 
 
+def test_an_empty_line_is_not_a_label():
+    write("labels.txt", "cat\nowl\n\n")
+    message = refused("--method", "mask", "--classes", "@labels.txt", "--remove", "cat")
+    assert message == "Error: labels.txt: Line 3 is empty: write one label on each line.\n"
+
+
 def test_an_empty_list_of_labels_is_named():
     write("labels.txt", "")
     message = refused("--method", "mask", "--classes", "@labels.txt", "--remove", "cat")

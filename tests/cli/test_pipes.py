@@ -97,7 +97,6 @@ def test_ids_of_a_piped_long_table_in_any_order(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (b"", "standard input has no lines: give"),
         (b"x\n", "standard input: Line 1 is not JSON"),
         (b'{"cat": 0.5, "dog": 0.5, "fox": 0.5}\n', "standard input: Line 1 is not a probability"),
         (gzip.compress(b"x", mtime=0), "standard input: The file is packed with gzip"),

@@ -21,6 +21,10 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Pat
     may not overwrite, only one succeeds. A symbolic link stays, and its target is written.
     """
     target = _valid_path(path)
+    if target == Path("-"):
+        raise UnlabelError(
+            "'-' is standard output, to which only unlabel apply writes: give the name of a file."
+        )
     refuse_existing(target, overwrite=overwrite)
     real = behind_links(target)
     if os.path.exists(real) and not os.path.isfile(real):  # a rename would replace it

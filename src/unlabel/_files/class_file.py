@@ -25,7 +25,12 @@ def read(path: str | os.PathLike[str]) -> list[str]:
         lines = text.replace("\r\n", "\n").removesuffix("\n")
         if not lines:
             raise UnlabelError("It has no labels in it: write one on each line.")
-        return lines.split("\n")
+        labels = lines.split("\n")
+        if "" in labels:
+            raise UnlabelError(
+                f"Line {labels.index('') + 1} is empty: write one label on each line."
+            )
+        return labels
 
 
 def _listed(text: str) -> Any:

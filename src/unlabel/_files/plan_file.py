@@ -161,9 +161,10 @@ def _toml_destination(label: str, value: Any) -> Any:
             while isinstance(inner, dict) and inner:
                 key, inner = next(iter(inner.items()))
                 name += f".{key}"
+            other = "" if odd else f"; if all of it goes to {SHORT.repr(key)}, write that label"
             raise UnlabelError(
                 f"{SHORT.repr(label)} goes to a table that is not weights: if the label is "
-                f"{SHORT.repr(name)}, write it in double quotes."
+                f"{SHORT.repr(name)}, write it in double quotes{other}."
             )
     return _destination(label, value)
 

@@ -17,7 +17,12 @@ from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.plans import plan_of_texts
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
-from unlabel._tables.truth import OtherTruth, refuse_old_labels, refuse_other_labels
+from unlabel._tables.truth import (
+    OtherTruth,
+    refuse_old_labels,
+    refuse_other_labels,
+    texts_of_labels,
+)
 from unlabel._typing import Floats, InputKind, Label, Progress, Truth
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.sources import (
@@ -103,6 +108,7 @@ def evaluate_tables(
         input=kind,
         label_column=truth_column if has_truth else None,
         label_classes=known.labels,
+        shown_by=texts_of_labels(change) if truth == "new" else None,
         aside=None if strict else aside,
         reading=reading,
         progress=task(0),

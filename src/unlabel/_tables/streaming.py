@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,7 @@ def read_confidences(
     progress: Progress,
     only: Sequence[Label] | None = None,
     label_classes: Sequence[Label] | None = None,
+    shown_by: Sequence[Set[str]] | None = None,
     aside: SetAside | None = None,
     reading: Reading = WHOLE_ROWS,
 ) -> tuple[Floats, npt.NDArray[Any] | None, Columns]:
@@ -105,7 +106,8 @@ def read_confidences(
 
     With `only`, rows of other true labels are left out. True labels are among
     `label_classes`, by default the labels of the confidences; rows of other labels and of none
-    are left out and counted in `aside`, or refused without it.
+    are left out and counted in `aside`, or refused without it. `shown_by` has the texts of true
+    labels that show each column to be a label's, by default the label's own.
     """
     truth_classes = predictions.classes if label_classes is None else label_classes
     wanted = None if only is None else known_columns(only, predictions.classes).tolist()
@@ -137,7 +139,10 @@ def read_confidences(
     every_row = np.concatenate(rows)
     if input == "logits":
         if predictions.guess:
-            refuse_doubtful_logits(predictions, seen)
+            texts = {str(truth_classes[label]) for label in seen if label >= 0}
+            shown_by = shown_by or [{str(label)} for label in predictions.classes]
+            shown = [not texts.isdisjoint(names) for names in shown_by]
+            refuse_doubtful_logits(predictions, {*np.flatnonzero(shown).tolist()})
         with errors_naming(predictions.path, advice=predictions.guess):
             refuse_probabilities(every_row)
     names = label_array(truth_classes)

@@ -54,6 +54,20 @@ class OtherTruth(SetAside):
         super().add(label, rows)
 
 
+def texts_of_labels(change: OutputFilter) -> list[set[str]]:
+    """Give the texts by which new true labels may name each label of the model."""
+    texts = [{str(label)} for label in change.classes_in]
+    merge = change.outcome.merge
+    if merge is None:  # labels are only retired and renamed
+        entries = zip(change.retained_columns.tolist(), change.classes, strict=True)
+    else:
+        targets = (change.classes[column] for column in merge.targets.tolist())
+        entries = zip(change.retained_columns[merge.sources].tolist(), targets, strict=True)
+    for column, label in entries:
+        texts[column].add(str(label))
+    return texts
+
+
 def refuse_old_labels(path: PathLike, found: set[str], change: OutputFilter) -> None:
     """Refuse the outputs of a model that still has labels which the result does not have."""
     old = found - {*map(str, change.classes)}

@@ -155,6 +155,9 @@ def find_columns(
     list column.
     """
     lists = [field.name for field in schema if _is_list(field.type)]
+    if sum(pa.types.is_floating(field.type) for field in schema) > 1:
+        # Beside columns of decimals, lists of texts are tags or the like.
+        lists = [name for name in lists if not _is_text(schema.field(name).type.value_type)]
     if list_column is None:
         if classes is not None and _is_wide(schema, classes, lists, table, option):
             wide = WideColumns(as_classes(classes))
@@ -295,6 +298,11 @@ def _holds_labels(column: pa.Array, classes: Sequence[Label]) -> bool:
         values = label_cells(column, "").unique().drop_null()
         return len(values) > 0 and None not in label_positions(values, classes)
     return False
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -122,7 +122,7 @@ def _write_csv(file: BinaryIO, schema: pa.Schema, separator: str) -> Iterator[Wr
     header = [pa.array([name]) for name in schema.names]
     file.write(_quoted_csv(pa.RecordBatch.from_arrays(header, schema.names), separator))
     options = pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style="none")
-    some_need_quotes = False
+    some_need_quotes = len(schema) == 1  # an empty cell alone would be a blank line
 
     def write(batch: pa.RecordBatch) -> None:
         nonlocal some_need_quotes
@@ -156,6 +156,9 @@ def _quoted_csv(rows: pa.RecordBatch, separator: str) -> Any:
                 doubled = pc.replace_substring(texts, '"', '""')
                 quoted = pc.binary_join_element_wise(quote, doubled, quote, nothing)
                 texts = pc.if_else(needs_quotes, quoted, texts)
+        if rows.num_columns == 1:
+            is_empty = pc.fill_null(pc.equal(pc.binary_length(texts), 0), True)
+            texts = pc.if_else(is_empty, pa.scalar('""', pa.large_string()), texts)
         columns.append(texts)
     options = pc.JoinOptions("replace")  # empty cells are empty texts
     columns[-1] = pc.binary_join_element_wise(columns[-1], newline, nothing, options=options)

@@ -50,8 +50,11 @@ class Search:
                 raise RowError(0, f" is {kind_of(line)} without scores: {CHOOSE}.")
             return self._whole(top)
         is_pair = isinstance(top, Pair)
-        if isinstance(top, TwoLists) or (is_pair and self._may_name_one):
+        if isinstance(top, TwoLists):
             return top
+        if is_pair and self._may_name_one:  # it may be the best of scores in another field
+            inner = None if self.known is None else self._in_fields(line)
+            return top if inner is None else inner
         labels = [label for label in self.known or () if is_number(line.get(label))]
         by_name = LabelFields(self.known or ())
         if labels and (self.reading.partial or len(labels) == len(by_name.labels)):

@@ -92,14 +92,15 @@ class JsonLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._waiting = self._read()
-        for block in self._waiting:
-            if not block.text.isspace():
-                self.head = block
-                break
-        else:
-            raise UnlabelError(f"{shown(path)} has no lines: give a file with at least one.")
+        filled = (block for block in self._waiting if not block.text.isspace())
+        self.head = next(filled, Block(b"", 1, 1.0))
         if path != STANDARD:
             self._waiting.close()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no lines, or only blank ones."""
+        return not self.head.text
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks that are not blank, from the start."""

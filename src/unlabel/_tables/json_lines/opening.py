@@ -30,6 +30,10 @@ def open_json(
     """Open a file of JSON lines; without `classes`, find out the labels of its scores."""
     lines = JsonLines(path)
     known = None if classes is None else as_classes(classes)
+    if lines.is_empty:
+        if known is None:
+            raise UnlabelError(f"{shown(path)} has no lines: give a file with at least one.")
+        return JsonPredictions(lines, reading, LabelFields(tuple(map(str, known))), known, {})
     search = Search(reading, None if known is None else tuple(map(str, known)))
     starts_object = next(lines.head.lines())[1].startswith(b"{")
     with errors_naming(shown(path)):
@@ -86,8 +90,11 @@ def json_names(path: Path, reading: Reading) -> set[str]:
     """Name the fields of a file's first line, and the labels that it names."""
     if path == STANDARD:  # it can be read but once
         return set()
+    lines = JsonLines(path)
+    if lines.is_empty:
+        return set()
     with errors_naming(path):
-        value = plain_value(next(JsonLines(path).head.lines())[1])
+        value = plain_value(next(lines.head.lines())[1])
     names = {*value} if isinstance(value, dict) else set[str]()
     with suppress(UnlabelError):
         form = Search(reading, None).form(value)

@@ -184,8 +184,8 @@ class JsonPredictions:
         return any(path[: len(own)] == own for own in self.form.own)
 
     def require(self, name: str, advice: str = "") -> None:
-        """Refuse a file without a field of a name."""
-        if self._find(name) is None:
+        """Refuse a file without a field of a name, but for one without lines."""
+        if self._find(name) is None and not self.lines.is_empty:
             hint = ", and its lines are lists"
             if isinstance(self.first, dict):
                 hint = nearest_column([*self.first], name)
