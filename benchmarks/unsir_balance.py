@@ -5,8 +5,8 @@ python benchmarks/unsir_balance.py DATA WEIGHTS MODELS
 DATA is the folder of image sets, WEIGHTS torchvision's file of ImageNet weights for MobileNetV2,
 or its folder, and MODELS the folder that the base model is kept in. The base model is MobileNetV2
 on the faces at 64 pixels. All of it takes an hour on two processors. The settings are chosen on one
-set of labels and kept for the others. Results are written to `results/unsir-balance.json`, from
-which `unsir_again.py` reads the settings.
+set of labels and kept for the others. Results are written to `results/unsir-balance.json`, where
+`unsir_again.py` finds the settings that it starts from.
 """
 
 from __future__ import annotations
@@ -49,26 +49,33 @@ LARGEST_A_F, LARGEST_LOSS = 0.05, 0.06  # the aim: both values below these
 Trial = dict[str, Any]
 
 
-def task_of(forget: str, resources: Resources) -> Task:
+def task_of(study: Study, forget: str, resources: Resources) -> Task:
     """Make the task of a set of labels, after training the base model if it is missing."""
-    base = Cell(STUDY.set, STUDY.architecture, 0, BASE)
+    base = Cell(study.set, study.architecture, 0, BASE)
     if not base.weights(resources.out).exists():
-        resources.train_base(STUDY, 0, no_progress)
-    return resources.task(STUDY, replace(base, forget=forget), no_progress)
+        resources.train_base(study, 0, no_progress)
+    return resources.task(study, replace(base, forget=forget), no_progress)
 
 
 def trials(task: Task, grid: list[Unsir]) -> Iterator[Trial]:
-    """Run UNSIR with each of the settings. Noise is made once, and so is each impaired model."""
+    """Run UNSIR with each of the settings. Noise is made once, and so is each impaired model.
+
+    Every trial draws the random numbers that UNSIR would draw if it ran with these settings alone.
+    """
     random = generator(task.seed, task.device)
     noise, noise_labels = unsir.noise_of(task, task.base.model, random)
     retained = unsir.retain_set(task)
+    with_noise = random.get_state()
     for _, of_rate in groupby(grid, key=lambda settings: settings.impair_rate):
         same_rate = list(of_rate)
         impaired = copy.deepcopy(task.base.model)
+        random.set_state(with_noise)
         unsir.impair(impaired, noise, noise_labels, retained, same_rate[0], random)
+        when_impaired = random.get_state()
         yield judged(task, impaired, replace(same_rate[0], repair_epochs=0))
         for settings in same_rate:
             model = copy.deepcopy(impaired)
+            random.set_state(when_impaired)
             unsir.repair(model, retained, settings, random)
             yield judged(task, model, settings)
 
@@ -90,6 +97,12 @@ def judged(task: Task, model: torch.nn.Module, settings: Unsir) -> Trial:
     return trial
 
 
+def best(tried: list[Trial]) -> Unsir:
+    """Return the settings with the best balance of forgetting and keeping."""
+    repaired = [trial for trial in tried if trial["settings"]["repair_epochs"]]
+    return Unsir(**min(repaired, key=distance)["settings"])
+
+
 def distance(trial: Trial) -> float:
     """Return how far a trial is from the aim: at most 1 if it meets it."""
     return float(max(trial["A_F"] / LARGEST_A_F, trial["lost"] / LARGEST_LOSS))
@@ -104,12 +117,11 @@ def main(data: Path, weights: Path, models: Path) -> None:
         for impair_rate in IMPAIR_RATES
         for rate, epochs in REPAIR
     ]
-    found = {CHOSEN_ON: list(trials(task_of(CHOSEN_ON, resources), grid))}
-    repaired = [trial for trial in found[CHOSEN_ON] if trial["settings"]["repair_epochs"]]
-    best = Unsir(**min(repaired, key=distance)["settings"])
+    found = {CHOSEN_ON: list(trials(task_of(STUDY, CHOSEN_ON, resources), grid))}
+    chosen = best(found[CHOSEN_ON])
     for forget in OTHERS:
-        found[forget] = list(trials(task_of(forget, resources), [best]))
-    facts = {"hardware": hardware(device), "chosen": asdict(best), "trials": found}
+        found[forget] = list(trials(task_of(STUDY, forget, resources), [chosen]))
+    facts = {"hardware": hardware(device), "chosen": asdict(chosen), "trials": found}
     RESULTS.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 

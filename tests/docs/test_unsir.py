@@ -1,11 +1,19 @@
 """UNSIR on 100 labels: the page, its figure and its settings agree with the committed trials."""
 
 import json
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 unsir_figure = pytest.importorskip("unsir_figure", reason="the figure is drawn with matplotlib")
+torch = pytest.importorskip("torch", reason="UNSIR trains networks")
+
+import unsir_balance  # noqa: E402
+from tiny_study import STUDY  # noqa: E402
+from unlabel.bench.methods import unsir  # noqa: E402
+from unlabel.bench.resources import Resources  # noqa: E402
 
 PAGE = unsir_figure.DOCS / "research" / "reproduction.md"
 
@@ -62,3 +70,23 @@ def test_the_figure_shows_every_trial(committed, tmp_path, monkeypatch):
     expected += [(trial["A_F"], trial["lost"]) for trial in others]
     assert sorted(drawn) == sorted(2 * expected)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_trial_is_a_run_of_unsir_with_its_settings(tmp_path):
+    resources = Resources(tmp_path, Path(), None, torch.device("cpu"))
+    task = unsir_balance.task_of(STUDY, "F2", resources)
+    grid = [
+        replace(STUDY.unsir, impair_rate=rate, repair_epochs=epochs)
+        for rate in (0.02, 0.2)
+        for epochs in (1, 2)
+    ]
+    found = [t for t in unsir_balance.trials(task, grid) if t["settings"]["repair_epochs"]]
+    assert [trial["settings"] for trial in found] == [asdict(settings) for settings in grid]
+    truth = task.test_images.labels.numpy()
+    for trial, settings in zip(found, grid, strict=True):
+        alone = unsir.run(replace(task, study=replace(STUDY, unsir=settings)))
+        right = alone.confidences["unsir"].argmax(axis=1) == truth
+        for name, labels in (("A_F", task.removed), ("A_R", task.retained)):
+            assert trial[name] == pytest.approx(np.mean([right[truth == k].mean() for k in labels]))
+    assert unsir_balance.best(found) in grid
