@@ -153,7 +153,8 @@ def no_reference_rows(label: Label, aside: SetAside) -> UnlabelError:
     """Describe a retired label without reference rows; its rows may have been set aside."""
     return UnlabelError(
         f"The label {label!r} has no reference rows{f', and {aside}' if aside.rows else ''}: give "
-        "the model's outputs on some inputs of that label, or use method='mask', which needs none."
+        "the model's outputs on some inputs of that label, or fit a mask, which needs none "
+        "(method='mask', unlabel fit --method mask)."
     )
 
 

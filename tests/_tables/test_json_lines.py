@@ -273,6 +273,20 @@ def test_update_a_field(tmp_path, name):
     assert [*found[3]] == ["scores"]
 
 
+@pytest.mark.parametrize("above", [None, 0.05])
+def test_what_a_field_gets_depends_on_its_own_value_alone(tmp_path, above):
+    numbered = OutputFilter.mask([0, 1, 2], {1: None, 2: 7})
+    values = [2, "n/a", "2", 2.0, None, 1, True]
+    lines = [{"s": {"0": 0.1, "1": 0.1, "2": 0.8}, "answer": value} for value in values]
+    options = {"update_column": "answer", "unknown_above": above, "fitted": numbered}
+    together = [line["answer"] for line in applied(tmp_path, lines, **options)]
+    new = [7, "7"] if above is None else ["unknown", "unknown"]
+    assert together == [new[0], "n/a", new[1], new[0], None, new[0], True]
+    for line, value in zip(lines, together, strict=True):
+        if line["answer"] in (2, "2"):  # the others alone do not name a label, or no other one
+            assert applied(tmp_path, [line], **options)[0]["answer"] == value
+
+
 def test_lists_of_allowed_labels_by_a_field(tmp_path):
     lists = allowing(MASK, AllowLists({"a": ["cat"], "2": ["cat", "red"]}), by="list")
     lines = [

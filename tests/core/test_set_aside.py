@@ -136,7 +136,8 @@ def test_a_retired_label_whose_rows_were_set_aside_is_refused():
     assert str(caught.value) == (
         "The label 'dog' has no reference rows, and 30 rows of labels that the model does not "
         "have, such as 'dgo' (the nearest is 'dog'), were set aside: give the model's outputs on "
-        "some inputs of that label, or use method='mask', which needs none."
+        "some inputs of that label, or fit a mask, which needs none (method='mask', unlabel fit "
+        "--method mask)."
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -16,6 +19,7 @@ Path = tuple[str | int, ...]  # names of fields, and indices of lists
 Scalar = str | int | float | bool | None
 NULL = Raw(b"null")
 LARGEST_INTEGER = 1 << 63
+WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class Decoder:
@@ -160,15 +164,16 @@ class Fields:
                 raise RowError(row, f" has a field {named(path)!r} already: rename it first.")
         self.put(path, values)
 
-    def update(self, path: Path, values: Sequence[Any], old: Sequence[Any]) -> None:
-        """Put values in the place of those that differ from the old ones."""
+    def update(self, path: Path, texts: Sequence[str | None], old: Sequence[str | None]) -> None:
+        """Put texts in the place of those that differ, without quotes where there were none."""
         step: Any = path[-1]
-        rows = zip(self.containers(path[:-1]), values, old, strict=True)
-        for container, value, before in rows:
-            if value != before:
-                container[step] = value
+        rows = zip(self.containers(path[:-1]), texts, old, strict=True)
+        for container, text, before in rows:
+            if text != before:
+                is_quoted = bytes(container[step]).startswith(b'"')
+                container[step] = text if is_quoted or text is None else unquoted(text)
 
-    def cells(self, path: Path) -> pa.Array:
+    def cells(self, path: Path, *, as_texts: bool = False) -> pa.Array:
         """Decode the texts, numbers or truth values at a path; those of several kinds as texts."""
         values = [NULL if value is None else value for value in self.values(path)]
         for row, value in enumerate(values):
@@ -176,16 +181,28 @@ class Fields:
                 raise RowError(row, f" has no single value in {named(path)!r}: choose another one.")
         cells = SCALARS.rows(values, named(path))
         kinds = {*map(type, cells)} - {type(None)}
-        if kinds == {int, float}:
+        if kinds == {int, float} and not as_texts:
             return pa.array([None if cell is None else float(cell) for cell in cells])
-        if not kinds:
-            return pa.nulls(len(cells), pa.string())
-        if len(kinds) == 1 and (kinds != {int} or _fit_integers(cells)):
+        if len(kinds) == 1 and (kinds != {int} or _fit_integers(cells)) and not as_texts:
             return pa.array(cells)
         pairs = zip(cells, values, strict=True)
-        return pa.array(
-            [cell if isinstance(cell, str | None) else bytes(raw).decode() for cell, raw in pairs]
-        )
+        texts = [
+            cell if isinstance(cell, str | None) else bytes(raw).decode() for cell, raw in pairs
+        ]
+        return pa.array(texts, pa.string())
+
+
+def unquoted(text: str) -> Scalar:
+    """Turn the text of a label into the number or truth value that it is the text of, if any."""
+    if WHOLE.fullmatch(text):
+        return int(text)
+    if text in ("True", "False"):
+        return text == "True"
+    with suppress(ValueError):
+        number = float(text)
+        if str(number) == text and math.isfinite(number):
+            return number
+    return text
 
 
 def _fit_integers(cells: list[int | None]) -> bool:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
-from contextlib import suppress
 from itertools import compress
 from pathlib import Path as File
 from typing import TYPE_CHECKING
@@ -16,18 +13,16 @@ from unlabel._labels import listing
 from unlabel._tables.entries import Entries
 from unlabel._tables.files.formats import format_of
 from unlabel._tables.files.streams import STANDARD
+from unlabel._tables.json_lines.fields import unquoted
 from unlabel._tables.json_lines.objects import LabelFields
 from unlabel._tables.json_lines.scores import Answer
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import UPPER
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel._typing import Label
 from unlabel.errors import RowError, UnlabelError
 
 if TYPE_CHECKING:
     from unlabel._tables.json_lines.predictions import JsonPart, JsonPredictions
-
-WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class JsonOutput:
@@ -39,7 +34,7 @@ class JsonOutput:
         texts = [*positions_by_text(fitted.classes)]
         self._labels = np.array(texts, dtype=object)
         if predictions.names_numbers:
-            self._labels[:] = [*map(_number, texts)]
+            self._labels[:] = [*map(unquoted, texts)]
         self._places: dict[str, list[str]] = {}
         for column, text in zip(rewriting.first_sources.tolist(), texts, strict=True):
             self._places.setdefault(str(fitted.classes_in[column]), []).append(text)
@@ -48,7 +43,7 @@ class JsonOutput:
         self._encoder = msgspec.json.Encoder()
         for name in rewriting.needed:
             predictions.require(name)
-        update = rewriting.options.update_column
+        update = predictions.updated = rewriting.options.update_column
         if update is not None and predictions.is_own(update):
             raise UnlabelError(
                 f"{predictions.path} has scores in field {update!r}: choose a field of labels with "
@@ -103,19 +98,6 @@ class JsonOutput:
         for name in others & (added | scores) or added & scores:
             row = next((row for row, line in enumerate(lines) if name in line), 0)
             raise RowError(row, f" has a field {name!r} already: rename it first.")
-
-
-def _number(text: str) -> Label:
-    """Turn the text of a label into the number or truth value that it is the text of, if any."""
-    if WHOLE.fullmatch(text):
-        return int(text)
-    if text in ("True", "False"):
-        return text == "True"
-    with suppress(ValueError):
-        number = float(text)
-        if str(number) == text and math.isfinite(number):
-            return number
-    return text
 
 
 def check_ending(out: File) -> None:

@@ -79,7 +79,8 @@ class JsonPart:
 
     def cells(self, name: str) -> pa.Array:
         """Give the values of a field beside the confidences."""
-        return self.fields.cells(self.predictions.path_of(name))
+        own = self.predictions
+        return self.fields.cells(own.path_of(name), as_texts=name == own.updated)
 
     def others(self) -> dict[str, pa.Array]:
         """Give the fields beside the confidences that have a single value in the first line."""
@@ -105,6 +106,7 @@ class JsonPredictions:
     guess: str = ""
     doubtful: str = ""
     names_numbers: bool = False  # or by truth values: whether no label is named by a text
+    updated: str | None = None  # the field of labels that is: read as texts, whatever it holds
     _found: dict[str, FieldPath | None] = field(default_factory=dict)
 
     @property
