@@ -14,8 +14,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 # A mass up to this counts as none: its inverse may not be finite.
 NOTHING = 1e-290
-# Logits of retained labels count as at most this far below the others: beyond it nothing of the
-# result changes, and their masses would be lost.
+# Logits of retained labels count as at most this far below the others, as their masses would be
+# lost. If one label is retired, nothing of the result changes beyond it.
 LARGEST_LEAD = 640.0
 # Rows are worked on in blocks of about this many entries, which stay in the cache.
 BLOCK_ENTRIES = 1 << 16
