@@ -282,3 +282,35 @@ def test_lists_of_texts_beside_the_labels_are_not_confidences(kind, rows, truth,
     assert (code, error) == (0, "")
     expected = LabelRemover(["dog"], classes=NAMES).fit(rows, truth).filter_
     assert OutputFilter.load(out) == expected
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_lists_that_may_be_embeddings_must_be_named(ragged, rows, truth, tmp_path):
+    columns = dict(zip(NAMES, rows.T, strict=True)) | {"label": truth}
+    embedding = np.random.default_rng(0).normal(size=(len(rows), 8)).tolist()
+    if ragged:
+        embedding[3].append(1.0)
+    path = tmp_path / "in.parquet"
+    pa.parquet.write_table(pa.table(columns | {"embedding": embedding}), path)
+    out = ("--out", tmp_path / "f.safetensors")
+    error = refused("fit", path, "--remove", "dog", *out)
+    assert "has lists in column 'embedding', and decimal numbers in the columns 'cat'" in error
+    assert unlabel("fit", path, "--remove", "dog", "--classes", ",".join(NAMES), *out)[0] == 0
+
+
+def test_lists_of_probabilities_are_found_beside_decimals(rows, truth, tmp_path):
+    columns = {
+        "p": rows.tolist(),
+        "price": rows[:, 0],
+        "height": rows[:, 1],
+        "label": rows.argmax(1),
+    }
+    pa.parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
+    out = ("--out", tmp_path / "f.safetensors")
+    assert unlabel("fit", tmp_path / "in.parquet", "--remove", "1", *out)[0] == 0
+    logits = columns | {"p": (3 * rows - 1).tolist()}
+    pa.parquet.write_table(pa.table(logits), tmp_path / "logits.parquet")
+    options = ("--input", "logits", "--remove", "1", *out, "--force")
+    assert "--list-column" in refused("fit", tmp_path / "logits.parquet", *options)
+    options = (*options, "--list-column", "p")
+    assert unlabel("fit", tmp_path / "logits.parquet", *options)[0] == 0

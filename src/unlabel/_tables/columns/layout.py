@@ -231,8 +231,27 @@ def table_columns(
         return columns
     if classes is None:
         lengths = pc.list_value_length(table.head().column(columns.name))
-        return replace(columns, classes=tuple(range(lengths[0].as_py() or 0)))
+        columns = replace(columns, classes=tuple(range(lengths[0].as_py() or 0)))
+        if list_column is None:
+            _refuse_doubtful_lists(table, columns, label_column)
+        return columns
     return replace(columns, order=_order(table, columns.classes))
+
+
+def _refuse_doubtful_lists(table: Table, columns: ListColumn, label_column: str | None) -> None:
+    """Refuse lists that may be embeddings, beside columns that may be the labels'."""
+    decimals = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    others = [name for name in decimals if name != label_column]
+    with suppress(UnlabelError):  # of lists of different lengths
+        rows = columns.read(table.head())
+        if len(others) < 2 or (rows.min() >= 0 and np.abs(rows.sum(axis=1) - 1).max() < 0.1):
+            return
+    if len(others) > 1:
+        raise UnlabelError(
+            f"{table.path} has lists in column {columns.name!r}, and decimal numbers in the "
+            f"columns {listing(others)}: name the labels of the latter with --classes, or choose "
+            "the lists with --list-column."
+        )
 
 
 def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
