@@ -198,7 +198,10 @@ class MatchedLists:
         try:  # rows are many: look each name up once, and ask questions later
             of_row = np.fromiter(map(number.__getitem__, given), np.intp, len(given))
         except (KeyError, TypeError):
-            others = [self._number(name, number, missing) for name in given]
+            # 1, 1.0 and True are equal, but not the same name.
+            keys = [(type(n), n if isinstance(n, Hashable) else str(n)) for n in given]
+            list_of = {key: self._number(key[1], number, missing) for key in {*keys}}
+            others = [list_of[key] for key in keys]
             of_row = np.array(others, dtype=np.intp)
             if -1 in others:
                 at = others.index(-1)
