@@ -79,6 +79,8 @@ def main() -> None:
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--stop-after", type=float, default=float("inf"))
     arguments = parser.parse_args()
+    if others := {*arguments.networks} - {*REPAIR_EPOCHS}:
+        parser.error(f"{min(others)} is not one of {', '.join(REPAIR_EPOCHS)}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     resources = Resources(arguments.out, arguments.data, arguments.weights, device)
     studies = []

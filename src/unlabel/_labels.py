@@ -37,10 +37,10 @@ def as_labels(values: Iterable[Any], argument: str) -> tuple[Label, ...]:
     if not isinstance(values, Collection) or getattr(values, "ndim", 1) == 0:
         raise UnlabelError(f"{argument}={values!r} is not a list of labels: give a list.")
     if getattr(values, "ndim", 1) > 1:  # a data frame would give the names of its columns
-        raise UnlabelError(f"{argument} is a table of several columns: give a list of labels.")
+        raise UnlabelError(f"{argument} is a table: give a list of labels.")
     labels = tuple(values)
     if set(map(type, labels)) - {int}:
-        labels = tuple(map(_plain, labels))
+        labels = tuple(map(plain_label, labels))
         for bad in filterfalse(_can_be_label, labels):
             raise UnlabelError(f"{argument} holds {bad!r}: labels are strings or finite numbers.")
     for duplicate in _duplicates(labels):
@@ -64,14 +64,14 @@ def as_classes(values: Iterable[Any], argument: str = "classes") -> tuple[Label,
     )
 
 
-def _plain(value: Any) -> Any:
+def plain_label(value: Any) -> Any:
     """Convert numbers and strings of other types, such as NumPy's or an enumeration's."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, Enum):
-        for kind in (str, int, float):
+    if isinstance(value, Enum):  # whose own text is another one
+        for kind, content in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
             if isinstance(value, kind):
-                return kind(value.value)
+                return content(value)
     return value
 
 
@@ -121,7 +121,7 @@ def known_columns(labels: Iterable[Any], classes: Sequence[Label]) -> Columns:
     True equals 1 in Python, but a boolean mask does not mean the labels 0 and 1.
     """
     column_of = columns_of(tuple(classes))
-    plain = [*map(_plain, labels)]
+    plain = [*map(plain_label, labels)]
     columns = [column_of.get(label_key(label), -1) for label in plain]
     if bool in {*map(type, classes), *map(type, plain)}:
         for at, column in enumerate(columns):

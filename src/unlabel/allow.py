@@ -12,7 +12,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from unlabel._files import allow_file
-from unlabel._labels import as_labels, is_missing, known_columns, listing, nearest, no_such_label
+from unlabel._labels import (
+    as_labels,
+    is_missing,
+    known_columns,
+    listing,
+    nearest,
+    no_such_label,
+    plain_label,
+)
 from unlabel._typing import Booleans, Columns, Label
 from unlabel.errors import RowError, UnlabelError
 from unlabel.validation import choice
@@ -56,7 +64,7 @@ class AllowLists:
             raise UnlabelError(
                 f"The lists are a {type(lists).__name__}: give a mapping from names to labels."
             )
-        self.names = tuple(map(str, lists))  # as rows name them by their texts
+        self.names = tuple(map(_text, lists))  # as rows name them by their texts
         for name in (name for name, count in Counter(self.names).items() if count > 1):
             raise UnlabelError(f"Two lists have the name {name!r}: give each its own.")
         number: dict[Any, int] = {}
@@ -88,10 +96,10 @@ class AllowLists:
         return len(self.names)
 
     def __contains__(self, name: object) -> bool:
-        return str(name) in self._number
+        return _text(name) in self._number
 
     def __getitem__(self, name: str) -> tuple[Label, ...]:
-        allowed = self._unpacked([self._number[str(name)]])[0]
+        allowed = self._unpacked([self._number[_text(name)]])[0]
         return tuple(self.labels[column] for column in np.flatnonzero(allowed))
 
     def _unpacked(self, lists: Sequence[int] | slice = slice(None)) -> Booleans:
@@ -225,8 +233,12 @@ class MatchedLists:
         """
         if isinstance(name, float) and name.is_integer() and str(name) not in number:
             name = int(name)
-        found = -1 if is_missing(name) else number.get(str(name), -1)
+        found = -1 if is_missing(name) else number.get(_text(name), -1)
         return len(self.names) if found < 0 and missing == "all" else found
+
+
+def _text(name: Any) -> str:
+    return str(plain_label(name))
 
 
 @dataclass(frozen=True, eq=False)

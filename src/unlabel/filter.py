@@ -388,10 +388,12 @@ class OutputFilter:
         )
         if not is_exact and not_allowed is not None:
             # In float32, the exponentials of logits far below the others would be 0.
-            at = np.flatnonzero(not_allowed > NEARLY_ALL)
-            exact = self._filter(rows[at].astype(np.float64)).rows
-            restrict(exact, allowed.lists, allowed.of_row[at], absolute=absolute)
-            filtered.rows[at] = exact
+            far = np.flatnonzero(not_allowed > NEARLY_ALL)
+            for block in row_blocks(far[:, None], rows.shape[1]):
+                at = block[:, 0]
+                exact = self._filter(rows[at].astype(np.float64)).rows
+                restrict(exact, allowed.lists, allowed.of_row[at], absolute=absolute)
+                filtered.rows[at] = exact
         result = filtered.rows.astype(rows.dtype, copy=False)
         return filtered._replace(rows=result, not_allowed=not_allowed)
 

@@ -243,7 +243,7 @@ def _loss(logs: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
         raise UnlabelError(
             "The loss of a segmentation is not computed: leave out labels=, and use the logits."
         )
-    if labels.ndim == logs.ndim:  # one-hot, as models of audio frames take them
+    if labels.shape == logs.shape:  # one-hot, as models of audio frames take them
         labels = labels.argmax(-1)
     rows, truth = logs.reshape(-1, logs.shape[-1]).float(), labels.reshape(-1)
     if items is None:

@@ -288,12 +288,23 @@ def test_the_best_of_scores_in_another_field_is_not_all_there_is(tmp_path, name)
     if name == "top":
         scores = [{"label": label, "score": score} for label, score in scores.items()]
     line = {"label": "cat", "score": 0.5, name: scores}
-    found = applied(tmp_path, [line], PARTIAL)[0]
+    message = refusal(tmp_path, [line], PARTIAL)
+    assert f"Line 1 has an answer in 'label' and its scores in {name!r}: choose" in message
+    found = applied(tmp_path, [line], replace(PARTIAL, key=name))[0]
     alone = applied(tmp_path, [{name: scores}], PARTIAL)[0]
     assert found == line | alone
     # Where the labels are not known, the other field may hold anything.
     beside = [{"label": "cat", "score": 0.5, "meta": {"latency": 0.25}}]
     assert opened(tmp_path, beside, PARTIAL, classes=None).classes == ("cat",)
+
+
+@pytest.mark.parametrize(
+    "others", [[{"label": "cat", "score": 0.25}], {"cat": 0.25}, {"cat": 3}, {"fox": 3, "cat": 1}]
+)
+def test_alternatives_to_an_answer_are_not_its_scores(tmp_path, others):
+    line = {"label": "dog", "score": 0.5, "others": others}
+    found = applied(tmp_path, [line], PARTIAL)[0]
+    assert found == line | {"label": None, "score": None}
 
 
 @pytest.mark.parametrize("text", ["", "\n \n\t\r\n"])

@@ -276,15 +276,24 @@ def test_update_a_field(tmp_path, name):
 @pytest.mark.parametrize("above", [None, 0.05])
 def test_what_a_field_gets_depends_on_its_own_value_alone(tmp_path, above):
     numbered = OutputFilter.mask([0, 1, 2], {1: None, 2: 7})
-    values = [2, "n/a", "2", 2.0, None, 1, True]
+    values = [2, "n/a", "2", 2.0, None, 1, False]
     lines = [{"s": {"0": 0.1, "1": 0.1, "2": 0.8}, "answer": value} for value in values]
     options = {"update_column": "answer", "unknown_above": above, "fitted": numbered}
     together = [line["answer"] for line in applied(tmp_path, lines, **options)]
     new = [7, "7"] if above is None else ["unknown", "unknown"]
-    assert together == [new[0], "n/a", new[1], new[0], None, new[0], True]
+    assert together == [new[0], "n/a", new[1], new[0], None, new[0], False]
     for line, value in zip(lines, together, strict=True):
         if line["answer"] in (2, "2"):  # the others alone do not name a label, or no other one
             assert applied(tmp_path, [line], **options)[0]["answer"] == value
+
+
+def test_numbers_of_another_spelling_are_updated_too(tmp_path):
+    fitted = OutputFilter.mask([0.5, 1.5, 2.0], {0.5: 2.5})
+    lines = [f'{{"s": [0.6, 0.3, 0.1], "answer": {text}}}\n' for text in ("0.50", "5e-1", "2")]
+    (tmp_path / "in.jsonl").write_text("".join(lines))
+    apply(tmp_path / "in.jsonl", tmp_path / "out.jsonl", None, fitted, update_column="answer")
+    found = [line["answer"] for line in plain.read(tmp_path / "out.jsonl")]
+    assert found == [2.5, 2.5, 2]
 
 
 def test_lists_of_allowed_labels_by_a_field(tmp_path):

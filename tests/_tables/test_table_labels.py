@@ -284,12 +284,9 @@ def test_lists_of_texts_beside_the_labels_are_not_confidences(kind, rows, truth,
     assert OutputFilter.load(out) == expected
 
 
-@pytest.mark.parametrize("ragged", [False, True])
-def test_lists_that_may_be_embeddings_must_be_named(ragged, rows, truth, tmp_path):
+def test_lists_that_may_be_embeddings_must_be_named(rows, truth, tmp_path):
     columns = dict(zip(NAMES, rows.T, strict=True)) | {"label": truth}
     embedding = np.random.default_rng(0).normal(size=(len(rows), 8)).tolist()
-    if ragged:
-        embedding[3].append(1.0)
     path = tmp_path / "in.parquet"
     pa.parquet.write_table(pa.table(columns | {"embedding": embedding}), path)
     out = ("--out", tmp_path / "f.safetensors")
@@ -308,9 +305,25 @@ def test_lists_of_probabilities_are_found_beside_decimals(rows, truth, tmp_path)
     pa.parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
     out = ("--out", tmp_path / "f.safetensors")
     assert unlabel("fit", tmp_path / "in.parquet", "--remove", "1", *out)[0] == 0
+    percentages = columns | {"p": (100 * rows).tolist()}
+    pa.parquet.write_table(pa.table(percentages), tmp_path / "percentages.parquet")
+    assert "as percentages do" in refused(
+        "fit", tmp_path / "percentages.parquet", "--remove", "1", *out, "--force"
+    )
     logits = columns | {"p": (3 * rows - 1).tolist()}
     pa.parquet.write_table(pa.table(logits), tmp_path / "logits.parquet")
     options = ("--input", "logits", "--remove", "1", *out, "--force")
     assert "--list-column" in refused("fit", tmp_path / "logits.parquet", *options)
     options = (*options, "--list-column", "p")
     assert unlabel("fit", tmp_path / "logits.parquet", *options)[0] == 0
+
+
+def test_lists_of_numbers_that_are_texts_are_found_by_a_filter(rows, tmp_path):
+    OutputFilter.mask(range(4), [1]).save(tmp_path / "f.safetensors")
+    lists = [[str(number) for number in row] for row in rows.tolist()]
+    pa.parquet.write_table(
+        pa.table({"p": lists, "price": rows[:, 0], "height": rows[:, 1]}), tmp_path / "in.parquet"
+    )
+    arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
+    code, _, error = unlabel(*arguments, "--out", tmp_path / "out.parquet")
+    assert (code, error) == (0, "")

@@ -1,6 +1,7 @@
 """Lists of allowed labels that differ from row to row."""
 
 import json
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -15,6 +16,10 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]
 MASK = OutputFilter.mask(LABELS, ["fox"])
 LISTS = {"north": ["ant", "bee"], "south": ["bee", "cat", "dog"], "zoo": ["emu"]}
+
+
+class Region(str, Enum):  # noqa: UP042 (StrEnum has another text)
+    NORTH = "north"
 
 
 def restricted(row, allowed, scores="renormalised"):
@@ -132,6 +137,14 @@ def test_lists_are_named_by_texts_and_only_rows_without_one_are_free(given):
     np.testing.assert_allclose(found, expected, rtol=1e-15)
     with pytest.raises(UnlabelError, match="Row 2 names"):
         MASK.apply([row] * 3, allow=lists.rows(given))
+
+
+def test_lists_may_be_named_by_members_of_an_enumeration():
+    lists = AllowLists({Region.NORTH: ["ant"]})
+    assert (lists.names, Region.NORTH in lists, lists["north"]) == (("north",), True, ("ant",))
+    row = np.full(6, 1 / 6)
+    for names in (["north"], [Region.NORTH]):
+        assert MASK.apply(row, allow=lists.rows(names)).tolist() == [1, 0, 0, 0, 0]
 
 
 def test_allowed_labels_in_other_dimensions_than_the_rows_are_refused():

@@ -232,7 +232,20 @@ class Code(int, Enum):
     CAT, DOG, FOX = 5, 3, 1
 
 
-@pytest.mark.parametrize(("members", "plain"), [(Animal, NAMES), (Code, [5, 3, 1])])
+class Described(str, Enum):  # noqa: UP042 (StrEnum has another text)
+    """Members whose value is not their text."""
+
+    def __new__(cls, text):
+        member = str.__new__(cls, text)
+        member._value_ = f"the {text}"
+        return member
+
+    CAT, DOG, FOX = NAMES
+
+
+@pytest.mark.parametrize(
+    ("members", "plain"), [(Animal, NAMES), (Code, [5, 3, 1]), (Described, NAMES)]
+)
 def test_members_of_enumerations_are_their_values(members, plain, tmp_path):
     fitted = OutputFilter.mask([*members], [members.CAT])
     assert fitted == OutputFilter.mask(plain, plain[:1])
@@ -274,7 +287,7 @@ def test_a_table_is_not_a_list_of_labels(argument):
         "remove": lambda: OutputFilter.mask(NAMES, table),
         "classes": lambda: OutputFilter.mask(table, ["cat"]),
     }
-    with pytest.raises(UnlabelError, match=f"{argument} is a table of several columns"):
+    with pytest.raises(UnlabelError, match=f"{argument} is a table: give a list"):
         calls[argument]()
 
 

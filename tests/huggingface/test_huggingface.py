@@ -153,6 +153,7 @@ def test_the_loss_is_that_of_the_retained_labels(bert, tokenizer):
     output.loss.backward()
     assert bert.classifier.weight.grad.abs().sum() > 0
     assert torch.equal(filtered(**inputs, labels=labels, return_dict=False)[0], output.loss)
+    assert torch.equal(filtered(**inputs, labels=labels[:, None]).loss, output.loss)
 
 
 def test_labels_may_be_one_hot_as_models_of_audio_frames_take_them():

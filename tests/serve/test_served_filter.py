@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from unlabel import AllowLists, LabelRemover, OutputFilter, UnlabelError
 from unlabel.serve import ServedFilter
 from unlabel.serve.asked import Asked, RequestError, ask_again, prepare, read_request
-from unlabel.serve.protocol import ProtocolError, read_message
+from unlabel.serve.protocol import ProtocolError, plain_outputs, read_message
 from unlabel.serve.served_filter import MissingConfidencesError
 
 LABELS = ("cat", "dog", "fox", "wolf", "lynx")
@@ -119,6 +119,8 @@ def test_labels_beside_a_name_that_is_not_there_are_refused():
     found = answered(ServedFilter(FITTED, labels="label"), [*outputs, other])
     assert found["other"] == other
     assert answered(ServedFilter(FITTED, labels="label"), [scores()]).keys() == {"scores"}
+    mixed = label_output(["cat", "?"] * 3)
+    assert answered(ServedFilter(FITTED, labels="labl"), [scores(), mixed])["label"] == mixed
 
 
 def test_numbers_that_may_be_labels_must_be_named():
@@ -146,6 +148,11 @@ def test_lists_of_labels_beside_numbers_keep_their_meaning():
         ProtocolError, match=r"'id2label' lists the columns' labels, .* 'label' keeps"
     ):
         served.answer({"outputs": [scores(), numbers], "parameters": ids})
+    rewritten, changes = served.filter(
+        plain_outputs([scores(), numbers]), Asked(outputs=("label",))
+    )
+    assert [each.name for each in rewritten] == ["label"]
+    assert served._new_parameters(ids, rewritten, changes) == {}
     assert served.answer({"outputs": [scores()], "parameters": ids})["parameters"] == {
         "id2label": {"0": "dog", "1": "fox", "2": "wolf", "3": "lynx"}
     }
@@ -205,6 +212,7 @@ def test_labels_in_lists_that_the_filter_does_not_give_can_be_ignored():
         ({"parameters": [1]}, {}, "The answer has parameters that are not an object"),
         ({}, {"parameters": [1]}, "The request has parameters that are not an object"),
         ({}, {"outputs": [1]}, "The request names an output that is not an object"),
+        ({}, {"outputs": 5}, "The request has outputs that are not a list"),
     ],
 )
 def test_malformed_objects_get_one_sentence(answer, request_, message):

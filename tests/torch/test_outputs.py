@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import pickle
 from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import MutableMapping
 
 import pytest
 
@@ -109,6 +110,45 @@ def test_containers_of_other_kinds_stay_what_they_are(kind):
     assert type(output) is kind
     torch.testing.assert_close(output.logits, FilterModule(FITTED)(ROWS))
     assert torch.equal(output.hidden, ROWS + 1)
+
+
+class Shared(MutableMapping):
+    """A mapping whose copies share its entries, unless it can copy itself."""
+
+    def __init__(self, **entries):
+        self.entries = entries
+
+    def __getitem__(self, key):
+        return self.entries[key]
+
+    def __setitem__(self, key, value):
+        self.entries[key] = value
+
+    def __delitem__(self, key):
+        del self.entries[key]
+
+    def __iter__(self):
+        return iter(self.entries)
+
+    def __len__(self):
+        return len(self.entries)
+
+
+class Copied(Shared):
+    def copy(self):
+        return Copied(**self.entries)
+
+
+@pytest.mark.parametrize("kind", [Shared, Copied])
+def test_the_models_own_mapping_is_not_changed(kind):
+    given = kind(logits=ROWS)
+    filtered = remove_labels(torch.nn.Identity(), FITTED, key="logits")
+    if kind is Shared:
+        with pytest.raises(UnlabelError, match=r"\(Shared\) shares its entries with its copies"):
+            filtered(given)
+    else:
+        torch.testing.assert_close(filtered(given)["logits"], FilterModule(FITTED)(ROWS))
+    assert given["logits"] is ROWS
 
 
 def test_nothing_of_the_models_output_is_changed():

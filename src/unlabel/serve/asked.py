@@ -70,6 +70,8 @@ def read_asked(
     allow_list = (parameters or {}).get(ALLOW_LIST)
     if not isinstance(allow_list, str | None):
         raise RequestError(f"{WHAT}'s {ALLOW_LIST} is {allow_list!r}: give the name of a list.")
+    if not isinstance(outputs, Sequence | None):
+        raise RequestError(f"{WHAT} has outputs that are not a list.")
     classified = {}
     for output in outputs or ():
         if not isinstance(output, Mapping):

@@ -58,16 +58,22 @@ class LabelNames:
                 f"The output {tensor.name!r} has a {kind} per row, which may be its label: "
                 f"{NAME_IT}"
             )
-        if tensor.datatype != BYTES:
-            return False
+        if tensor.datatype != BYTES or self.gives_labels(tensor, rows):
+            return tensor.datatype == BYTES
         texts = {*tensor.values().flat}
         others = texts - self._old_labels
-        if others and others != texts:
+        if others != texts:
             raise ProtocolError(
                 f"The output {tensor.name!r} has labels of the model and other texts, such as "
                 f"{min(others)!r}: {NAME_IT}"
             )
-        return not others
+        return False
+
+    def gives_labels(self, tensor: Tensor, rows: Floats) -> bool:
+        """Tell whether an output gives a text per row, all of which are labels of the model."""
+        if tensor.datatype != BYTES or not _fits(tensor, rows):
+            return False
+        return self._old_labels.issuperset(tensor.values().flat)
 
     def recomputed(self, tensor: Tensor, rows: Floats, answers: Columns) -> Tensor:
         """Give an output of labels the new answers, columns of the result's labels."""

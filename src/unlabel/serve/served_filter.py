@@ -48,6 +48,7 @@ class Changes:
     rows: int
     changed: int  # the number of rows whose answer changed
     removed_mass: Float64s
+    output: str  # the name of the output with the confidences
 
 
 class ServedFilter:
@@ -138,9 +139,9 @@ class ServedFilter:
             raise ProtocolError("The answer has parameters that are not an object.")
         request = request or {}
         asked = read_asked(request.get("parameters"), request.get("outputs"))
-        outputs, _ = self.filter(plain_outputs(answer["outputs"]), asked)
+        outputs, changes = self.filter(plain_outputs(answer["outputs"]), asked)
         new = {**answer, "outputs": [output.as_fields() for output in outputs]}
-        return {**new, **self._new_parameters(answer.get("parameters"), outputs)}
+        return {**new, **self._new_parameters(answer.get("parameters"), outputs, changes)}
 
     def rewrite(self, answer: Message, asked: Asked) -> tuple[bytes, int, Changes]:
         """Filter an answer as it came over HTTP.
@@ -149,31 +150,35 @@ class ServedFilter:
         """
         outputs, changes = self.filter(read_outputs(answer), asked)
         parameters = answer.field("parameters", dict[str, Any] | None, "The upstream's answer")
-        return *write_answer(answer, outputs, **self._new_parameters(parameters, outputs)), changes
+        changed = self._new_parameters(parameters, outputs, changes)
+        return *write_answer(answer, outputs, **changed), changes
 
     def _new_parameters(
-        self, parameters: Mapping[str, Any] | None, outputs: Sequence[Tensor]
+        self, parameters: Mapping[str, Any] | None, outputs: Sequence[Tensor], changes: Changes
     ) -> dict[str, Any]:
-        """Give the parameters of an answer, if they change."""
+        """Give the parameters of an answer, if they change.
+
+        Beside labels as the model's numbers, its list of labels stays. With the confidences too,
+        whose columns are numbered anew, a client could take one for the other.
+        """
         renamed = self._names.renamed(parameters) if parameters else None
         if parameters is None or renamed is None:
             return {}
-        for each in outputs:
-            if each.name in (self.labels or ()) and each.datatype in NUMBERS:
-                self._refuse_two_numberings(parameters, renamed, each.name)
-        return {"parameters": renamed}
-
-    def _refuse_two_numberings(
-        self, parameters: Mapping[str, Any], renamed: Mapping[str, Any], output: str
-    ) -> None:
-        """Refuse lists of labels that a client could read the model's numbers of labels with."""
+        numbered = [
+            each.name
+            for each in outputs
+            if each.name in (self.labels or ()) and each.datatype in NUMBERS
+        ]
+        if not numbered or self._names.are_numbers:
+            return {"parameters": renamed}
         listed = [key for key, value in renamed.items() if value != parameters[key]]
-        if listed and not self._names.are_numbers:
+        if listed and changes.output in [each.name for each in outputs]:
             raise ProtocolError(
                 f"The answer's {listed[0]!r} lists the columns' labels, which change, and the "
-                f"output {output!r} keeps the model's numbers: ask for one of the two, the "
+                f"output {numbered[0]!r} keeps the model's numbers: ask for one of the two, the "
                 "confidences or the labels."
             )
+        return {}
 
     def filter(self, outputs: Sequence[Tensor], asked: Asked) -> tuple[list[Tensor], Changes]:
         """Filter the outputs of an answer."""
@@ -201,7 +206,7 @@ class ServedFilter:
             for each in outputs
             if asked.outputs is None or each.name in asked.outputs
         ]
-        return new, Changes(len(flat), int(np.count_nonzero(changed)), mass)
+        return new, Changes(len(flat), int(np.count_nonzero(changed)), mass, found.name)
 
     def _refuse_probabilities(self, name: str, rows: Floats) -> None:
         """Refuse probabilities in place of logits, which a single row may be by chance."""
@@ -219,7 +224,7 @@ class ServedFilter:
         if not self.labels or "" in self.labels or any(o.name in self.labels for o in outputs):
             return
         for each in outputs:
-            if each.datatype == BYTES and self._names.is_label_output(each, rows):
+            if self._names.gives_labels(each, rows):
                 raise ProtocolError(
                     f"The answer has no output {listing(self.labels)}, but {each.name!r} gives "
                     "labels: name it with labels (--label-output), too."

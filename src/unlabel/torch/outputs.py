@@ -45,8 +45,17 @@ def with_entry(output: Any, key: Key | None, change: Callable[[Any], Tensor]) ->
     if kind not in DICTIONARIES and dataclasses.is_dataclass(output):
         values: dict[Any, Any] = {name: getattr(output, name) for name in _fields(output)}
         return kind(**{**values, key: change(values[key])})
-    changed = output.copy() if kind in DICTIONARIES else copy.copy(output)
-    changed[key] = change(output[key])
+    changed = output.copy() if hasattr(output, "copy") else copy.copy(output)
+    if type(changed) is not kind:  # of a dictionary of another kind
+        changed = copy.copy(output)
+    before = output[key]
+    changed[key] = change(before)
+    if kind not in DICTIONARIES and output[key] is not before:
+        output[key] = before
+        raise UnlabelError(
+            f"The model's output ({kind.__name__}) shares its entries with its copies: give it a "
+            "method copy() that does not."
+        )
     return changed
 
 

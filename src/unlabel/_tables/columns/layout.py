@@ -155,7 +155,8 @@ def find_columns(
     list column.
     """
     lists = [field.name for field in schema if _is_list(field.type)]
-    if sum(pa.types.is_floating(field.type) for field in schema) > 1:
+    decimals = {field.name for field in schema if pa.types.is_floating(field.type)}
+    if len(decimals) > 1 if classes is None else decimals.issuperset(map(str, classes)):
         # Beside columns of decimals, lists of texts are tags or the like.
         lists = [name for name in lists if not _is_text(schema.field(name).type.value_type)]
     if list_column is None:
@@ -242,11 +243,10 @@ def _refuse_doubtful_lists(table: Table, columns: ListColumn, label_column: str 
     """Refuse lists that may be embeddings, beside columns that may be the labels'."""
     decimals = [field.name for field in table.schema if pa.types.is_floating(field.type)]
     others = [name for name in decimals if name != label_column]
-    with suppress(UnlabelError):  # of lists of different lengths
-        rows = columns.read(table.head())
-        if len(others) < 2 or (rows.min() >= 0 and np.abs(rows.sum(axis=1) - 1).max() < 0.1):
-            return
-    if len(others) > 1:
+    is_doubtful = False
+    with suppress(UnlabelError):  # of lists that cannot be read, which is said later
+        is_doubtful = len(others) > 1 and bool(columns.read(table.head()).min() < 0)
+    if is_doubtful:
         raise UnlabelError(
             f"{table.path} has lists in column {columns.name!r}, and decimal numbers in the "
             f"columns {listing(others)}: name the labels of the latter with --classes, or choose "

@@ -187,9 +187,15 @@ class Fields:
             return pa.array(cells)
         pairs = zip(cells, values, strict=True)
         texts = [
-            cell if isinstance(cell, str | None) else bytes(raw).decode() for cell, raw in pairs
+            cell if isinstance(cell, str | None) else _text_of(cell, bytes(raw))
+            for cell, raw in pairs
         ]
         return pa.array(texts, pa.string())
+
+
+def _text_of(cell: Scalar, raw: bytes) -> str:
+    """Write a number or a truth value as it came, but floats as Python does: 0.50 is 0.5."""
+    return str(cell) if isinstance(cell, float) else raw.decode()
 
 
 def unquoted(text: str) -> Scalar:

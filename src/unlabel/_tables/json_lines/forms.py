@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from unlabel._labels import listing
-from unlabel._tables.json_lines.fields import Path, find_path, value_at
+from unlabel._tables.json_lines.fields import Path, find_path, named, value_at
 from unlabel._tables.json_lines.objects import LabelFields, ScoreList, ScoreObject
 from unlabel._tables.json_lines.scores import (
     LABELS,
@@ -52,9 +53,9 @@ class Search:
         is_pair = isinstance(top, Pair)
         if isinstance(top, TwoLists):
             return top
-        if is_pair and self._may_name_one:  # it may be the best of scores in another field
-            inner = None if self.known is None else self._in_fields(line)
-            return top if inner is None else inner
+        if isinstance(top, Pair) and self._may_name_one:
+            self._refuse_best_of_others(line, top)
+            return top
         labels = [label for label in self.known or () if is_number(line.get(label))]
         by_name = LabelFields(self.known or ())
         if labels and (self.reading.partial or len(labels) == len(by_name.labels)):
@@ -72,6 +73,18 @@ class Search:
                 f"{listing([*line])}: {CHOOSE}.",
             )
         return None
+
+    def _refuse_best_of_others(self, line: Mapping[str, Any], pair: Pair) -> None:
+        """Refuse an answer that is the best of the scores in another field, which would stay."""
+        inner = None
+        with suppress(RowError):  # of several such fields
+            inner = None if self.known is None else self._in_fields(line)
+        if inner is None or str(line[pair.label]) not in map(str, inner.labels_in(line)):
+            return
+        raise RowError(
+            0,
+            f" has an answer in {pair.label!r} and its scores in {named(inner.path)!r}: {CHOOSE}.",
+        )
 
     @property
     def _may_name_one(self) -> bool:
