@@ -289,7 +289,8 @@ def test_what_a_field_gets_depends_on_its_own_value_alone(tmp_path, above):
 
 def test_numbers_of_another_spelling_are_updated_too(tmp_path):
     fitted = OutputFilter.mask([0.5, 1.5, 2.0], {0.5: 2.5})
-    lines = [f'{{"s": [0.6, 0.3, 0.1], "answer": {text}}}\n' for text in ("0.50", "5e-1", "2")]
+    scores = '{"0.5": 0.6, "1.5": 0.3, "2.0": 0.1}'
+    lines = [f'{{"s": {scores}, "answer": {text}}}\n' for text in ("0.50", "5e-1", "2")]
     (tmp_path / "in.jsonl").write_text("".join(lines))
     apply(tmp_path / "in.jsonl", tmp_path / "out.jsonl", None, fitted, update_column="answer")
     found = [line["answer"] for line in plain.read(tmp_path / "out.jsonl")]

@@ -169,6 +169,15 @@ def test_allowed_labels_far_below_the_others_keep_their_ratio(lead, dtype):
     assert found[0, 1] == pytest.approx(ratio, rel=2e-3)
 
 
+def test_many_rows_far_from_their_lists_are_those_of_float64():
+    fitted = OutputFilter.mask(["a", "b", "c", "d"], ["d"], input="logits")
+    rows = np.random.default_rng(0).normal(0, 2, (40_000, 4)).astype(np.float32)
+    rows[:, 1:3] -= 100
+    found = fitted.apply(rows, allow=["b", "c"])
+    expected = fitted.apply(rows.astype(np.float64), allow=["b", "c"])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_rows_without_a_list_may_be_allowed_everything():
     rows = np.tile([0.1, 0.2, 0.3, 0.2, 0.1, 0.1], (3, 1))
     names = ["zoo", None, "elsewhere"]
