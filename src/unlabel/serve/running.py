@@ -96,6 +96,8 @@ class Server:
                 accepted, _ = listening.accept()
                 accepted.setblocking(False)
                 await loop.connect_accepted_socket(self.connections, accepted)
+        with suppress(OSError):  # at once: the loop closes it later, and more would come until then
+            listening.shutdown(socket.SHUT_RDWR)
 
     async def _watch(self) -> None:
         """Load filters again when their files change, or all of them on SIGHUP."""
