@@ -58,8 +58,10 @@ class LabelNames:
                 f"The output {tensor.name!r} has a {kind} per row, which may be its label: "
                 f"{NAME_IT}"
             )
-        if tensor.datatype != BYTES or self.gives_labels(tensor, rows):
-            return tensor.datatype == BYTES
+        if tensor.datatype != BYTES:
+            return False
+        if self.gives_labels(tensor, rows):
+            return True
         texts = {*tensor.values().flat}
         others = texts - self._old_labels
         if others != texts:
