@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import defaultdict
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ def found():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_committed_tables_are_the_scripts(name, found):
     written = (reproduced.FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    assert written == found[f"{name}.md"]
+    assert_same_tables(written, found[f"{name}.md"])
 
 
 def test_the_committed_tables_of_one_network_are_the_scripts(tmp_path):
@@ -36,9 +38,42 @@ def test_the_committed_tables_of_one_network_are_the_scripts(tmp_path):
     for name in NAMES:
         if name != "legend":  # which sums up all networks
             written = (reproduced.FOLDER / f"{name}.md").read_text(encoding="utf-8")
+            _, committed = written.split("### Faces, ResNet18\n")
             _, ours = found[f"{name}.md"].split("### Faces, ResNet18\n")
-            assert written.endswith(f"### Faces, ResNet18\n{ours}")
+            assert_same_tables(committed, ours)
             assert ours.count("\n") > 20
+
+
+def assert_same_tables(written, found):
+    """Compare tables as texts, but attack AUCs as numbers.
+
+    The attacker's regression stops near its optimum, and where depends on the processor's rounding.
+    """
+    metric = ""
+    for line, ours in zip(written.splitlines(), found.splitlines(), strict=True):
+        cells, our_cells = line.split("|"), ours.split("|")
+        metric = cells[1].strip() or metric if len(cells) > 1 else ""
+        if metric.startswith("Attack AUC"):
+            assert our_cells[:3] == cells[:3]
+            assert _numbers(our_cells) == pytest.approx(_numbers(cells), rel=0, abs=2.5e-4)
+        else:
+            assert ours == line
+
+
+def _numbers(cells):
+    return [float(number) for number in re.findall(r"\.\d+|1\.0+", " ".join(cells[3:]))]
+
+
+@pytest.mark.parametrize(
+    ("found", "same"), [(".8068", True), ("**.8069**", True), (".8079", False)]
+)
+def test_attack_aucs_may_differ_in_their_last_digit_alone(found, same):
+    table = "| log-loss | OSR | {} |\n| Attack AUC, nearest .5 | OSR | .9 |\n|  | mask | {} |\n"
+    written = table.format(".8070", ".8070")
+    with nullcontext() if same else pytest.raises(AssertionError):
+        assert_same_tables(written, table.format(".8070", found))
+    with pytest.raises(AssertionError):
+        assert_same_tables(written, table.format(found, ".8070"))
 
 
 def test_every_table_is_on_the_page():
