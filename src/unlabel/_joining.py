@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlabel._plans.compose import composed
 from unlabel._plans.outcome import SPLIT, outcome_of
 from unlabel.errors import UnlabelError
 from unlabel.labels import listing
@@ -35,7 +34,7 @@ def joined(first: OutputFilter, second: OutputFilter) -> OutputFilter:
     only_remove = methods == {"osr"} and not any(outcome.has_destinations for outcome in outcomes)
     if second.removed and not are_masks and not only_remove:
         raise _not_exact("the second removes labels")
-    plan = composed(first.plan, second.plan, first.classes_in)
+    plan = first.plan.then(second.plan, classes=first.classes_in)
     changes: dict[str, Any] = {"plan": plan}
     if second.removed:
         # One step per removed label: of the first, and of the second in the first's label space.

@@ -46,7 +46,7 @@ class AnswerRule:
     Examples
     --------
     >>> from unlabel import OutputFilter
-    >>> masked = OutputFilter.from_plan(["cat"], classes=["cat", "dog", "fox"])
+    >>> masked = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
     >>> rule = AnswerRule(min_confidence={None: .6, "fox": .9})
     >>> masked.answer([[0, .7, .3], [0, .55, .45], [0, .2, .8]], rule).tolist()
     ['dog', None, None]
@@ -131,7 +131,7 @@ class AnswerRule:
         --------
         >>> import numpy as np
         >>> from unlabel import OutputFilter
-        >>> masked = OutputFilter.from_plan(["cat"], classes=["cat", "dog", "fox"])
+        >>> masked = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
         >>> sure, torn = [[0, .9, .1]] * 150, [[0, .6, .4]] * 50
         >>> labels = ["dog"] * 150 + ["fox"] * 50
         >>> AnswerRule.fit(sure + torn, labels, masked, target_accuracy=.95).min_confidence

@@ -18,16 +18,16 @@ from unlabel._files import filter_file
 from unlabel._joining import joined
 from unlabel._method.recipe import Recipe
 from unlabel._method.restrict import restrict
-from unlabel._method.run import run
+from unlabel._method.run import Filtered, run
 from unlabel._method.statistics import check_statistics
 from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel._plans.outcome import Outcome, matched, outcome_of
 from unlabel._plans.plan_for import plan_for
 from unlabel._typing import KINDS, METHODS, Float64s, Floats, Kind, Label, Method
-from unlabel.allow import allowed_rows
+from unlabel.allow import Allowed, allowed_rows
 from unlabel.answers import AnswerRule, answer_columns
 from unlabel.errors import UnlabelError
-from unlabel.fitting import Fit, fit_filter
+from unlabel.fitting import fit_filter
 from unlabel.labels import as_classes, listing
 from unlabel.plan import LabelPlan
 from unlabel.validation import as_array, bad_row, choice
@@ -153,7 +153,7 @@ class OutputFilter:
         >>> fitted.classes_out
         ('dog', 'fox')
         >>> fitted.apply([[.6, .3, .1]]).round(2)
-        array([[0.73, 0.27]])
+        array([[0.75, 0.25]])
         """
         fit = fit_filter(
             confidences,
@@ -168,8 +168,8 @@ class OutputFilter:
             allow_chance=allow_chance,
         )
         for remark in fit.remarks:
-            warnings.warn(f"{remark}.", stacklevel=2)
-        return filter_of(fit)
+            warnings.warn(remark, stacklevel=2)
+        return cls(**fit.state)
 
     @classmethod
     def from_plan(
@@ -179,7 +179,7 @@ class OutputFilter:
 
         Examples
         --------
-        >>> masked = OutputFilter.from_plan(["cat"], classes=["cat", "dog", "fox"])
+        >>> masked = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
         >>> masked.apply([[.6, .3, .1]]).round(3)
         array([[0.75, 0.25]])
         """
@@ -296,25 +296,12 @@ class OutputFilter:
 
         Examples
         --------
-        >>> masked = OutputFilter.from_plan(["cat"], classes=["cat", "dog", "fox", "wolf"])
+        >>> masked = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox", "wolf"])
         >>> found = masked.run([[.2, .4, .2, .2]], allow=["dog", "fox"])
         >>> found.confidences.round(3), found.removed_mass, found.not_allowed
         (array([[0.667, 0.333, 0.   ]]), array([0.2]), array([0.25]))
         """
-        rows, lead = self._rows(confidences)
-        if allow is None and allow_by is None:
-            out, mass = self._run(rows)
-            not_allowed = np.zeros(len(out))
-        else:
-            allowed = allowed_rows(
-                allow, allow_by, self.classes_out, self.plan, self.classes_in, lead
-            )
-            # A coarser type would lose what little the allowed labels may have.
-            out, mass = self._run(rows, np.float64)
-            not_allowed = restrict(np.asarray(out, dtype=np.float64), *allowed)
-            out = out.astype(rows.dtype, copy=False)
-        out = out.reshape(*lead, out.shape[1])
-        return FilteredRows(out, mass.reshape(lead), not_allowed.reshape(lead))
+        return self._filtered(confidences, allow, allow_by)
 
     def apply(self, confidences: Any, *, allow: Any = None, allow_by: Any = None) -> Floats:
         """Turn vectors over the model's labels into vectors over the result's labels.
@@ -327,7 +314,7 @@ class OutputFilter:
         >>> masked.apply([[.2, .5, .3]])
         array([[0.2, 0.8]])
         """
-        return self.run(confidences, allow=allow, allow_by=allow_by).confidences
+        return self._filtered(confidences, allow, allow_by, with_mass=False).confidences
 
     def answer(
         self,
@@ -353,20 +340,31 @@ class OutputFilter:
         Examples
         --------
         >>> from unlabel import AnswerRule
-        >>> masked = OutputFilter.from_plan(["cat"], classes=["cat", "dog", "fox"])
+        >>> masked = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
         >>> masked.answer([[.2, .5, .3], [.8, .1, .1]], AnswerRule(max_removed_mass=.5))
         array(['dog', None], dtype=object)
         """
         rule = AnswerRule() if rule is None else rule
         rows, lead = self._rows(confidences)
-        allowed = None
-        if allow is not None or allow_by is not None:
-            allowed = allowed_rows(
-                allow, allow_by, self.classes_out, self.plan, self.classes_in, lead
-            )
-        out, mass = self._run(rows, None if allowed is None else np.float64)
-        columns = answer_columns(rule, self.classes_out, out, mass, allowed)
+        allowed = self._allowed(allow, allow_by, lead)
+        found = self._run(rows, None if allowed is None else self._fine_dtype(rows))
+        columns = answer_columns(rule, self.classes_out, found.rows, found.removed_mass, allowed)
         return rule.labels(self.classes_out, columns).reshape(lead)
+
+    def _filtered(
+        self, confidences: Any, allow: Any, allow_by: Any, with_mass: bool = True
+    ) -> FilteredRows:
+        rows, lead = self._rows(confidences)
+        allowed = self._allowed(allow, allow_by, lead)
+        dtype = None if allowed is None else self._fine_dtype(rows)
+        out, mass, _ = self._run(rows, dtype, with_mass)
+        not_allowed = np.zeros(len(out))
+        if allowed is not None:
+            not_allowed = restrict(out, *allowed)
+            out = out.astype(rows.dtype, copy=False)
+        mass = not_allowed if mass is None else mass
+        out = out.reshape(*lead, out.shape[1])
+        return FilteredRows(out, mass.reshape(lead), not_allowed.reshape(lead))
 
     def _rows(self, confidences: Any) -> tuple[Floats, tuple[int, ...]]:
         """Return rows, and the shape of the array that they are the last dimension of."""
@@ -374,11 +372,22 @@ class OutputFilter:
         lead = rows.shape[:-1]
         return rows.reshape(math.prod(lead), rows.shape[-1]), lead
 
-    def _run(self, rows: Floats, dtype: type[np.floating] | None = None) -> tuple[Floats, Float64s]:
-        out, mass, bad = run(self._recipe, rows, self.kind, dtype)
-        if bad >= 0:
-            raise bad_row(rows, bad, self.kind, self.classes_in)
-        return out, mass
+    def _allowed(self, allow: Any, allow_by: Any, lead: tuple[int, ...]) -> Allowed | None:
+        if allow is None and allow_by is None:
+            return None
+        labels = self.classes_out, self.plan, self.classes_in
+        return allowed_rows(allow, allow_by, *labels, lead)
+
+    def _fine_dtype(self, rows: Floats) -> npt.DTypeLike:
+        """Return a type that keeps what little the allowed labels may have."""
+        is_linear = self.kind == "probabilities" and self.temperature == 1
+        return np.promote_types(rows.dtype, np.float32 if is_linear else np.float64)
+
+    def _run(self, rows: Floats, dtype: npt.DTypeLike = None, with_mass: bool = True) -> Filtered:
+        found = run(self._recipe, rows, self.kind, dtype=dtype, with_mass=with_mass)
+        if found.first_bad >= 0:
+            raise bad_row(rows, found.first_bad, self.kind, self.classes_in)
+        return found
 
     def then(self, second: OutputFilter) -> OutputFilter:
         """Return one filter that does what this one and then a second one do.
@@ -395,7 +404,7 @@ class OutputFilter:
 
         Examples
         --------
-        >>> first = OutputFilter.from_plan(["cat"], classes=["cat", "dog", "fox", "wolf"])
+        >>> first = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox", "wolf"])
         >>> both = first.then(OutputFilter.from_plan({"fox": "dog"}, classes=first.classes_out))
         >>> both.classes_out
         ('dog', 'wolf')
@@ -416,20 +425,6 @@ class OutputFilter:
     def load(cls, path: str | os.PathLike[str]) -> OutputFilter:
         """Load a filter from a file, without ever running code from it."""
         return filter_file.load(path, cls)
-
-
-def filter_of(fit: Fit) -> OutputFilter:
-    """Return the filter that was fitted."""
-    return OutputFilter(
-        classes_in=fit.classes,
-        plan=fit.plan,
-        means=fit.means,
-        shares=fit.shares,
-        counts=fit.counts,
-        method=fit.method,
-        kind=fit.kind,
-        temperature=fit.temperature,
-    )
 
 
 def outcome_of_filter(fitted: OutputFilter) -> Outcome:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlabel._method.sampling import Hashes, row_hashes, text_hashes
 from unlabel._method.statistics import fit_steps
 from unlabel._method.temperature import at_temperature, fit_temperature
-from unlabel._plans.outcome import REMOVED, Outcome, outcome_of
+from unlabel._plans.outcome import REMOVED, outcome_of
 from unlabel._plans.plan_for import plan_for
 from unlabel._skipped import SkippedRows
 from unlabel._typing import KINDS, METHODS, Columns, Float64s, Floats, Kind, Label, Method
@@ -37,19 +36,11 @@ MOST_CALIBRATED = 20_000
 SUSPICIOUS_ROWS, SUSPICIOUS_SHARE = 200, 0.995
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A filter's content, and what is to be said of how it was fitted."""
+class Fit(NamedTuple):
+    """The arguments of `OutputFilter`, and sentences on how they were fitted."""
 
-    classes: tuple[Label, ...]
-    plan: LabelPlan
-    means: Float64s
-    shares: Float64s
-    counts: tuple[int, ...]
-    method: Method
-    kind: Kind
-    temperature: float
-    remarks: tuple[str, ...]
+    state: dict[str, Any]
+    remarks: list[str]
 
 
 def fit_filter(
@@ -102,20 +93,26 @@ def fit_filter(
     temperature = 1.0
     if calibrate:
         at = calibration_rows(rows, truth, stays, hashes)
-        temperature = fit_temperature(rows[at].astype(np.float64), kind, truth[at])
+        temperature = fit_temperature(_exact(rows[at]), kind, truth[at])
     references = reference_rows(rows, truth, outcome.removed, hashes)
-    counts = tuple(map(len, references))
     means = shares = np.zeros((0, len(names)))
+    remarks = []
     if method == "osr":
-        given, given_kind = [], kind
-        for at in references:
-            calibrated, given_kind = at_temperature(rows[at].astype(np.float64), kind, temperature)
-            given.append(calibrated)
-        means, shares = fit_steps(given, outcome.removed, len(names), given_kind)
-    remarks = [] if method == "mask" else [*_remarks(outcome, names, rows, references)]
+        given = [at_temperature(_exact(rows[at]), kind, temperature) for at in references]
+        kinds = {each for _, each in given} or {kind}
+        steps = [calibrated for calibrated, _ in given]
+        means, shares = fit_steps(steps, outcome.removed, len(names), kinds.pop())
+        remarks += _remarks([names[c] for c in outcome.removed.tolist()], references)
+        remarks += _training_rows(rows, truth, references)
+    state = {"classes_in": names, "plan": plan, "means": means, "shares": shares}
+    state |= {"counts": tuple(map(len, references)), "method": method, "kind": kind}
     if skipped.rows:
         remarks.append(str(skipped))
-    return Fit(names, plan, means, shares, counts, method, kind, temperature, tuple(remarks))
+    return Fit(state | {"temperature": temperature}, remarks)
+
+
+def _exact(rows: Floats) -> Float64s:
+    return rows.astype(np.float64)
 
 
 def calibration_rows(rows: Floats, truth: Columns, stays: Columns, hashes: Hashes) -> Columns:
@@ -139,26 +136,24 @@ def reference_rows(
     return [at[start:stop] for start, stop in zip(starts, stops, strict=True)]
 
 
-def _remarks(
-    outcome: Outcome, names: tuple[Label, ...], rows: Floats, references: list[Columns]
-) -> Iterator[str]:
-    removed = [names[column] for column in outcome.removed.tolist()]
+def _remarks(removed: list[Label], references: list[Columns]) -> Iterator[str]:
     sizes = dict(zip(removed, map(len, references), strict=True))
     none = [label for label, size in sizes.items() if size == 0]
     if none:
-        yield f"No reference rows of {listing(none)}: masked, which needs none"
+        yield f"No reference rows of {listing(none)}: masked, which needs none."
     few = [label for label, size in sizes.items() if 0 < size < FEW_REFERENCES]
     if few:
-        least = min(few, key=sizes.__getitem__)
         yield (
-            f"Fewer than {FEW_REFERENCES} reference rows of {listing(few)} (of {least!r} "
-            f"{sizes[least]}): a mask may be as good"
+            f"Fewer than {FEW_REFERENCES} reference rows of {listing(few)}, at least "
+            f"{min(map(sizes.__getitem__, few))}: a mask may be as good."
         )
-    if sum(sizes.values()) >= SUSPICIOUS_ROWS:
-        at, column = np.concatenate(references), np.repeat(outcome.removed, [*sizes.values()])
-        share = float(np.mean(rows[at].argmax(axis=1) == column))
-        if share > SUSPICIOUS_SHARE:
-            yield (
-                f"The model gets {share:.1%} of the reference rows right: use rows that it was "
-                "not trained on"
-            )
+
+
+def _training_rows(rows: Floats, truth: Columns, references: list[Columns]) -> Iterator[str]:
+    at = np.concatenate([np.zeros(0, dtype=np.intp), *references])
+    right = float(np.mean(rows[at].argmax(axis=1) == truth[at])) if len(at) else 0.0
+    if len(at) >= SUSPICIOUS_ROWS and right > SUSPICIOUS_SHARE:
+        yield (
+            f"The model gets {right:.1%} of the reference rows right: use rows that it was not "
+            "trained on."
+        )

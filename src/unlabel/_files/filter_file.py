@@ -27,7 +27,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from unlabel._files.atomic import cannot_read, require_file, whole_file
-from unlabel._plans.parts import digest_of, parts_of
+from unlabel._plans.outcome import digest_of
+from unlabel._plans.parts import parts_of
 from unlabel._printing import printable
 from unlabel.errors import UnlabelError
 from unlabel.labels import SHORT, known_columns, listing

@@ -38,6 +38,11 @@ class Masses(NamedTuple):
         return np.asarray(self.kept * self.scale)
 
     @property
+    def in_order(self) -> Float64s:
+        """All masses of each row in one scale, the removed labels first."""
+        return np.hstack([self.removed, self.retained * self.scale[:, None]])
+
+    @property
     def removed_mass(self) -> Float64s:
         """The part of each row's mass that is on removed labels."""
         removed = self.removed.sum(axis=1)

@@ -7,11 +7,13 @@ import numpy as np
 from unlabel._method.masses import NOTHING, Masses, are_valid, row_blocks, split
 from unlabel._method.recipe import Recipe, mixing
 from unlabel._method.temperature import at_temperature
-from unlabel._typing import Float64s, Floats, Kind
+from unlabel._typing import Columns, Float64s, Floats, Kind
 
 
-def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s) -> int:
-    """Write the filtered rows into `out`, and each row's removed mass into `mass`.
+def filter_rows(
+    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s | None
+) -> int:
+    """Write the filtered rows into `out`, and each row's removed mass into `mass`, if given.
 
     Returns
     -------
@@ -20,7 +22,6 @@ def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Flo
     """
     first_bad, start = -1, 0
     for block, result in zip(row_blocks(rows), row_blocks(out, rows.shape[1]), strict=True):
-        here = slice(start, start + len(block))
         bad = np.flatnonzero(~are_valid(block, kind))
         block = block.astype(np.float64)
         if bad.size:
@@ -32,9 +33,11 @@ def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Flo
         if recipe.merge is not None:
             redistributed = recipe.merge.add_up(redistributed)
         result[:] = redistributed
-        mass[here] = masses.removed_mass
-        result[bad] = mass[start + bad] = np.nan
-        start = here.stop
+        result[bad] = np.nan
+        if mass is not None:
+            mass[start : start + len(block)] = masses.removed_mass
+            mass[start + bad] = np.nan
+        start += len(block)
     return first_bad
 
 
@@ -46,34 +49,17 @@ def redistribute(recipe: Recipe, masses: Masses) -> Float64s:
     if k == 0:
         result[bare] = 1.0 / result.shape[1]
         return result
-    below, rest = recipe.no_residual_below, _rests(masses.removed, masses.total)
+    below, rest = recipe.no_residual_below, rests(masses.removed, masses.total)
     has_residual = masses.removed > below * rest
     at = np.flatnonzero(has_residual.any(axis=1) | bare)
-    if at.size == 0:
-        return result
-    rows = np.hstack([masses.removed[at], masses.retained[at] * masses.scale[at, None]])
-    rest, has_residual = rest[at], has_residual[at]
+    rows, rest, has_residual = masses.in_order[at], rest[at], has_residual[at]
     has_residual |= ~(rest > NOTHING)
     while at.size:
         each, step = np.arange(len(at)), has_residual.argmax(axis=1)
-        left = rest[each, step]
-        none = ~(left > NOTHING)
-        left[none] = 1.0
-        along = np.vecdot(rows, recipe.residual_weights[step])
-        own, given = mixing(
-            rows[each, step],
-            left,
-            along,
-            recipe.diagonal[step],
-            recipe.complement[step],
-            recipe.share_sums[step],
-        )
-        own[none], given[none] = 0.0, 1.0
-        rows *= (own / left)[:, None]
-        rows += given[:, None] * recipe.shares[step]
+        rows = remove(recipe, step, rows, rows[each, step], rest[each, step])
         later = np.arange(k) > step[:, None]
         rows[:, :k] *= later
-        rest = _rests(rows[:, :k], rows[:, k:].sum(axis=1))
+        rest = rests(rows[:, :k], rows[:, k:].sum(axis=1))
         has_residual = later & ((rows[:, :k] > below * rest) | ~(rest > NOTHING))
         on = has_residual.any(axis=1)
         done = rows[~on, k:]
@@ -82,9 +68,22 @@ def redistribute(recipe: Recipe, masses: Masses) -> Float64s:
     return result
 
 
-def _rests(removed: Float64s, total: Float64s) -> Float64s:
+def remove(
+    recipe: Recipe, step: int | Columns, rows: Float64s, label: Float64s, rest: Float64s
+) -> Float64s:
+    """Return rows after one step, the same or one per row: what it leaves sums to 1."""
+    none = ~(rest > NOTHING)
+    left = np.where(none, 1.0, rest)
+    along = np.vecdot(rows, recipe.residual_weights[step])
+    numbers = (recipe.diagonal[step], recipe.complement[step], recipe.share_sums[step])
+    own, given = mixing(label, left, along, *numbers)
+    own[none], given[none] = 0.0, 1.0
+    return rows * (own / left)[:, None] + given[:, None] * recipe.shares[step]
+
+
+def rests(removed: Float64s, total: Float64s) -> Float64s:
     """Sum up what each step leaves of rows, from the end: 1 - x would lose digits."""
     sums = np.empty_like(removed)
-    sums[:, 0] = total
+    sums[:, :1] = total[:, None]
     sums[:, 1:] = removed[:, :0:-1]
     return np.cumsum(sums, axis=1, out=sums)[:, ::-1]

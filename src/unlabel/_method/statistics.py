@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from unlabel._method.masses import NOTHING, split
-from unlabel._method.plain import redistribute
-from unlabel._method.recipe import Recipe
+from unlabel._method.plain import remove, rests
+from unlabel._method.recipe import Recipe, step_numbers
 from unlabel._typing import Columns, Float64s, Kind, Label, Method
 from unlabel.errors import UnlabelError
 
@@ -29,29 +29,29 @@ def fit_steps(
     means, shares : arrays of shape (k, n_labels)
         The statistics of each removed label, 0 for the labels removed before it.
     """
-    order = np.concatenate([removed, np.delete(np.arange(n_labels), removed)])
-    means, shares = np.zeros((2, len(removed), n_labels))
-    for step, rows in enumerate(references):
-        left = order[step:]
-        if len(rows) == 0:
-            means[step, left[0]] = 1.0
-            shares[step, left[1:]] = 1 / len(left[1:])
-            continue
-        # The rows of a later label first pass through the steps already fitted.
-        fitted = Recipe.of_steps(order[:step], left, means[:step], shares[:step])
-        advanced = redistribute(fitted, split(rows, order[:step], left, kind))
-        means[step, left], shares[step, left] = label_statistics(advanced)
+    k, retained = len(removed), np.delete(np.arange(n_labels), removed)
+    order = np.concatenate([removed, retained])
+    means, shares, weights, given = np.zeros((4, k, n_labels))
+    numbers = np.zeros((4, k))
+    recipe = Recipe(order, retained, weights, given, *numbers)  # filled step by step
+    masses = split(np.concatenate([np.zeros((0, n_labels)), *references]), removed, retained, kind)
+    rows, rest = masses.in_order, rests(masses.removed, masses.total)
+    start = 0
+    for step, own in enumerate(references):
+        stop = start + len(own)
+        mine = rows[start:stop, step:] if len(own) else np.eye(1, n_labels - step)
+        mean, share = label_statistics(mine / mine.sum(axis=1, keepdims=True))
+        means[step, order[step:]], shares[step, order[step:]] = mean, share
+        numbers[:, step], pull = step_numbers(mean, share, 0)
+        weights[step, step + 1 :] = pull * mean[1:]
+        given[step, step:] = share / numbers[3, step]
+        # The rows of later labels pass through the step.
+        label, left = rows[stop:, step], rest[stop:, step]
+        at = stop + np.flatnonzero((label > numbers[2, step] * left) | ~(left > NOTHING))
+        rows[at] = remove(recipe, step, rows[at], rows[at, step], rest[at, step])
+        rest[at, step + 1 :] = rests(rows[at, step + 1 : k], rows[at, k:].sum(axis=1))
+        start = stop
     return means, shares
-
-
-def projector_row(mean: Float64s, column: int) -> Float64s:
-    """Return row `column` of ``I - c c'/|c|^2``, its diagonal entry without a subtraction."""
-    square = mean @ mean
-    row = -mean[column] / square * mean
-    others = mean.copy()
-    others[column] = 0.0
-    row[column] = others @ others / square
-    return np.asarray(row, dtype=np.float64)
 
 
 def label_statistics(rows: Float64s) -> tuple[Float64s, Float64s]:

@@ -116,7 +116,43 @@ done:
     return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(bad);
 }
 
+static const char restrict_doc[] =
+    "restrict(rows, lists, of_row, mass, item_size)\n--\n\n"
+    "Leave rows only the labels that their lists allow, in place, and write the mass of the others.";
+
+static PyObject *restrict_rows(PyObject *self, PyObject *args)
+{
+    Py_buffer rows = {0}, lists = {0}, of_row = {0}, mass = {0};
+    Py_ssize_t item, n = 0, n_rows;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "w*y*y*w*n", &rows, &lists, &of_row, &mass, &item))
+        return NULL;
+    n_rows = of_row.len / 8;
+    if ((item == 4 || item == 8) && n_rows > 0) n = rows.len / (n_rows * item);
+    const int64_t *number = of_row.buf;
+    int fits = rows.len == n_rows * n * item && mass.len == 8 * n_rows;
+    for (Py_ssize_t i = 0; i < n_rows && fits; i++)
+        fits = number[i] >= 0 && (number[i] + 1) * n <= lists.len;
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        if (item == 4)
+            restrict_float(rows.buf, n_rows, n, lists.buf, number, mass.buf);
+        else
+            restrict_double(rows.buf, n_rows, n, lists.buf, number, mass.buf);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&lists);
+    PyBuffer_Release(&of_row);
+    PyBuffer_Release(&mass);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {{"filter_rows", filter_rows, METH_VARARGS, filter_rows_doc},
+                                {"restrict", restrict_rows, METH_VARARGS, restrict_doc},
                                 {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_loops", NULL, 0, methods,

@@ -246,6 +246,37 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
     return bad;
 }
 
+/* Leave rows only their allowed labels, in place: divided by their sum, or all the same where they
+ * have none. Writes the part of each row that was not allowed, all of it there. */
+CLONED static void NAME(restrict)(REAL *rows, Py_ssize_t n_rows, Py_ssize_t n,
+                                  const uint8_t *lists, const int64_t *of_row, double *mass)
+{
+    for (Py_ssize_t i = 0; i < n_rows; i++) {
+        REAL *x = rows + i * n;
+        const uint8_t *allowed = lists + of_row[i] * n;
+        double kept[SUMS] = {0}, lost[SUMS] = {0}, last_kept = 0.0, last_lost = 0.0;
+        Py_ssize_t j = 0, number = 0;
+        for (; j + SUMS <= n; j += SUMS)
+            for (int s = 0; s < SUMS; s++) kept[s] += x[j + s] * (REAL)allowed[j + s];
+        for (; j < n; j++) last_kept += x[j] * (REAL)allowed[j];
+        JOIN(kept, SUM)
+        double total = last_kept + kept[0], inverse = 1.0 / total;
+        (void)inverse;
+        /* Added up: a subtraction would lose digits. */
+        for (j = 0; j + SUMS <= n; j += SUMS)
+            for (int s = 0; s < SUMS; s++) lost[s] += x[j + s] * (REAL)(1 - allowed[j + s]);
+        for (; j < n; j++) last_lost += x[j] * (REAL)(1 - allowed[j]);
+        JOIN(lost, SUM)
+        mass[i] = total > NOTHING ? (last_lost + lost[0]) / (last_lost + lost[0] + total) : 1.0;
+        if (total > NOTHING)
+            for (j = 0; j < n; j++) x[j] = (REAL)SCALED(x[j] * (REAL)allowed[j], total, inverse);
+        else {
+            for (j = 0; j < n; j++) number += allowed[j];
+            for (j = 0; j < n; j++) x[j] = (REAL)(allowed[j] / (double)number);
+        }
+    }
+}
+
 /* Lay rows side by side, in the recipe's order, the last one repeated to fill up. */
 INLINE void NAME(lay)(const Recipe *r, const REAL *rows, int size, REAL x[][LANES])
 {
