@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from unlabel._files import allow_file
-from unlabel._labels import (
+from unlabel.labels import (
     as_labels,
     is_missing,
     known_columns,

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from unlabel._files import plan_file
-from unlabel._labels import (
+from unlabel.labels import (
     SURROGATES,
     as_classes,
     as_labels,
@@ -22,7 +22,7 @@ from unlabel._labels import (
 )
 from unlabel._plans.check import PlanCheck
 from unlabel._plans.check import check as check_plan
-from unlabel._plans.compose import composed
+from unlabel._plans.then import composed
 from unlabel._plans.diff import Difference, PlanDiff, diff
 from unlabel._plans.outcome import RETIRED, SPLIT, Outcome, outcome, sent_to_retired
 from unlabel._plans.parts import Parts, as_parts

@@ -10,8 +10,8 @@ from typing import Any
 
 from unlabel._files.atomic import require_file
 from unlabel._files.plan_file import naming, read_json, read_text
-from unlabel._files.plan_table import DELIMITERS
-from unlabel._labels import SHORT, listing
+from unlabel._files.pair_table import DELIMITERS
+from unlabel.labels import SHORT, listing
 from unlabel.errors import UnlabelError
 
 MAX_BYTES = 64 << 20

@@ -7,7 +7,7 @@ from typing import Any
 
 from unlabel._files.atomic import require_file
 from unlabel._files.plan_file import naming, read_json, read_text
-from unlabel._labels import SHORT, as_classes
+from unlabel.labels import SHORT, as_classes
 from unlabel.errors import UnlabelError
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from unlabel._files.atomic import cannot_read, require_file, whole_file
 from unlabel._files.filter_file import no_constant
-from unlabel._files.plan_table import DELIMITERS, read_pairs
-from unlabel._labels import SHORT, label_key
+from unlabel._files.pair_table import DELIMITERS, read_pairs
+from unlabel.labels import SHORT, label_key
 from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:

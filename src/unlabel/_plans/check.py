@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlabel._labels import SHORT, columns_of, known_columns, label_key, listing
+from unlabel.labels import SHORT, columns_of, known_columns, label_key, listing
 from unlabel._plans.lookalikes import Lookalikes
 from unlabel._plans.outcome import changes_by_column, problems
 from unlabel._plans.text import WIDTH, aligned

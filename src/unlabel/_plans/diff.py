@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlabel._labels import SHORT, label_key, listing
+from unlabel.labels import SHORT, label_key, listing
 from unlabel._plans.parts import Parts
 from unlabel._plans.text import aligned, in_words
 from unlabel._typing import Label

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import normalize
 
-from unlabel._labels import nearest
+from unlabel.labels import nearest
 from unlabel._typing import Label
 
 # In shorter texts another letter is often another word, and another sign too: C, C++, C#.

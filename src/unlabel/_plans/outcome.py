@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unlabel._labels import columns_of, known_columns, label_key, listing, no_such_label
+from unlabel.labels import columns_of, known_columns, label_key, listing, no_such_label
 from unlabel._method.merge import Merge
 from unlabel._plans.parts import Parts
 from unlabel._typing import Columns, Label

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._labels import as_labels
+from unlabel.labels import as_labels
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from unlabel._labels import SHORT
+from unlabel.labels import SHORT
 from unlabel._plans.parts import Parts
 
 WIDTH, WIDEST = 80, 26

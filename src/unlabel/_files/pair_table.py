@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unlabel._labels import SHORT, listing
+from unlabel.labels import SHORT, listing
 from unlabel.errors import UnlabelError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unlabel._labels import SHORT, is_missing, nearest, no_such_label
+from unlabel.labels import SHORT, is_missing, nearest, no_such_label
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlabel._labels import as_classes, known_columns, label_key, nearest
+from unlabel.labels import as_classes, known_columns, label_key, nearest
 from unlabel._plans.outcome import changes_by_column, outcome, shares_of
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
