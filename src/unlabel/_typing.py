@@ -13,7 +13,7 @@ Float64s = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 
-Label = str | int | float | bool
+Label = str | int
 Method = Literal["osr", "mask", "literal"]
 InputKind = Literal["probabilities", "logits"]
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -1,16 +1,17 @@
-"""Lists of labels: checking them, finding their columns, naming them in messages."""
+"""Lists of labels: checking them, finding their columns, naming them in messages.
+
+Labels are strings or whole numbers, and no two of a list have the same text.
+"""
 
 from __future__ import annotations
 
 import difflib
-import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from enum import Enum
 from functools import lru_cache
-from itertools import filterfalse
 from reprlib import Repr
 from typing import Any
 
@@ -20,119 +21,107 @@ import numpy.typing as npt
 from unlabel._typing import Columns, Label
 from unlabel.errors import UnlabelError
 
-# Suggesting the nearest label must not take seconds: compare at most so many labels and letters.
+# Finding the nearest label must not take seconds: compare at most so many labels and letters.
 MAX_COMPARED, COMPARED_LETTERS = 10_000, 32
+LEAST_SIMILARITY = 0.66  # of `difflib`: three letters of which two changed places
+INT64 = 1 << 63
 SHORT = Repr()
 SHORT.maxstring = SHORT.maxother = SHORT.maxlong = 60
 SURROGATES = re.compile("[\ud800-\udfff]")  # no file can hold them
 
 
-def as_labels(values: Iterable[Any], argument: str) -> tuple[Label, ...]:
-    """Convert labels to plain Python values, and refuse duplicates."""
-    if isinstance(values, str):
-        raise UnlabelError(f"{argument}={values!r} is a string: give a list, [{values!r}].")
-    if isinstance(values, Mapping | Set):  # their own order could pair labels with wrong columns
-        raise UnlabelError(f"{argument} is a {type(values).__name__}: give a list, in order.")
-    # Refuse iterators: a second fit would find them exhausted and remove nothing.
-    if not isinstance(values, Collection) or getattr(values, "ndim", 1) == 0:
-        raise UnlabelError(f"{argument}={values!r} is not a list of labels: give a list.")
-    if getattr(values, "ndim", 1) > 1:  # a data frame would give the names of its columns
-        raise UnlabelError(f"{argument} is a table: give a list of labels.")
-    labels = tuple(values)
-    if set(map(type, labels)) - {int}:
-        labels = tuple(map(plain_label, labels))
-        for bad in filterfalse(_can_be_label, labels):
-            raise UnlabelError(f"{argument} holds {bad!r}: labels are strings or finite numbers.")
-    for duplicate in _duplicates(labels):
-        raise UnlabelError(f"The label {duplicate!r} appears twice in {argument}: give it once.")
+def as_labels(values: Any, argument: str | None = None) -> tuple[Label, ...]:
+    """Return labels as plain strings and whole numbers, or raise an error.
+
+    Iterators are refused, as they can be read only once, and sets and mappings, as their own order
+    could pair labels with wrong columns.
+
+    Examples
+    --------
+    >>> as_labels(np.array([1.0, 2.0]), "classes")
+    (1, 2)
+    >>> as_labels("cat", "remove")
+    Traceback (most recent call last):
+    unlabel.errors.UnlabelError: The labels are given as str: give a list, in order (remove=).
+    """
+    is_list = isinstance(values, Collection) and not isinstance(values, str | bytes | Mapping | Set)
+    dimensions = getattr(values, "ndim", 1)
+    if not is_list or dimensions != 1:
+        kind = "table" if dimensions > 1 else type(values).__name__
+        problem = f"The labels are given as {kind}: give a list, in order."
+        raise UnlabelError(problem, argument=argument)
+    try:
+        labels = tuple(map(plain_label, values))
+    except UnlabelError as error:
+        error.argument = argument
+        raise
+    texts = [*map(str, labels)]
+    if len({*texts}) < len(texts):
+        text = Counter(texts).most_common(1)[0][0]
+        first, second = [label for label in labels if str(label) == text][:2]
+        twice = "appears twice" if first == second else f"has the text of {second!r}"
+        problem = f"The label {SHORT.repr(first)} {twice}: give each label once."
+        raise UnlabelError(problem, argument=argument)
     return labels
 
 
-def as_classes(values: Iterable[Any], argument: str = "classes") -> tuple[Label, ...]:
-    """Convert a model's labels, a list in the order of its outputs or an `id2label` mapping."""
+def as_classes(values: Any, argument: str = "classes") -> tuple[Label, ...]:
+    """Return a model's labels from a list in the order of its outputs or an `id2label` mapping."""
     if not isinstance(values, Mapping):
         return as_labels(values, argument)
     ids = range(len(values))
-    if set(values) == set(ids):
+    if {*values} == {*ids}:
         return as_labels([values[i] for i in ids], argument)
     # JSON turns ids into strings. A `label2id` may have such keys too, but its values are numbers.
-    if set(values) == set(map(str, ids)) and all(isinstance(v, str) for v in values.values()):
+    if {*values} == {*map(str, ids)} and all(isinstance(v, str) for v in values.values()):
         return as_labels([values[str(i)] for i in ids], argument)
     raise UnlabelError(
-        f"{argument} is a mapping whose keys are not 0 to {len(values) - 1}: give a list in the "
-        "order of the model's outputs, or an id2label mapping."
+        f"The keys of the mapping are not 0 to {len(values) - 1}: give a list in the order of the "
+        "model's outputs, or an id2label mapping.",
+        argument=argument,
     )
 
 
-def plain_label(value: Any) -> Any:
-    """Convert numbers and strings of other types, such as NumPy's or an enumeration's."""
+def plain_label(value: Any) -> Label:
+    """Return a label as a plain string or whole number, or raise an error that names it."""
+    if type(value) is str and not SURROGATES.search(value):
+        return value
     if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Enum):  # whose own text is another one
-        for kind, content in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
-            if isinstance(value, kind):
-                return content(value)
-    return value
+        value = value.item()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and -INT64 <= value < INT64:
+        return int(value)
+    if isinstance(value, str) and not SURROGATES.search(value):
+        return str.__str__(value)  # a member of an enumeration has another text of its own
+    problem = f"The label {SHORT.repr(value)} is neither a string nor a whole number."
+    raise UnlabelError(problem)
 
 
-def _can_be_label(value: object) -> bool:
-    if isinstance(value, str):
-        return not SURROGATES.search(value)
-    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _duplicates(labels: tuple[Label, ...]) -> Iterator[Label]:
-    if set(map(type, labels)) == {int}:  # sorting is much faster for many integers
-        with suppress(OverflowError):
-            ordered = np.sort(np.array(labels, dtype=np.int64))
-            yield from ordered[1:][ordered[1:] == ordered[:-1]].tolist()
-            return
-    seen: set[str] = set()
-    for label in labels:
-        if (key := label_key(label)) in seen:
-            yield label
-        seen.add(key)
-
-
-def label_key(label: object) -> str:
-    """Return a string that equal labels share, to look them up by.
-
-    Python salts the hashes of strings but not of numbers: a hostile file could choose numbers
-    that collide, so that looking them up takes minutes.
-    """
-    if type(label) is int:  # the usual case first, as this is called once per label and more
-        return f"{label:x}"
-    if isinstance(label, str):
-        return f"'{label}"
-    if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
-        return f"{int(label):x}"
-    return repr(label)
-
-
-@lru_cache(maxsize=2)  # a fit looks up the same labels eight times
-def columns_of(classes: tuple[Label, ...]) -> dict[str, int]:
-    """Map each label's `label_key` to its column."""
-    return {label_key(label): column for column, label in enumerate(classes)}
+@lru_cache(maxsize=4)  # a fit looks up the same labels several times
+def columns_of(classes: tuple[Label, ...]) -> dict[Label, int]:
+    """Map each label to its column."""
+    return {label: column for column, label in enumerate(classes)}
 
 
 def known_columns(labels: Iterable[Any], classes: Sequence[Label]) -> Columns:
-    """Find the column of each label, -1 if it is not among the classes.
-
-    True equals 1 in Python, but a boolean mask does not mean the labels 0 and 1.
-    """
+    """Find the column of each label, -1 if it is not among the classes."""
     column_of = columns_of(tuple(classes))
-    plain = [*map(plain_label, labels)]
-    columns = [column_of.get(label_key(label), -1) for label in plain]
-    if bool in {*map(type, classes), *map(type, plain)}:
-        for at, column in enumerate(columns):
-            if column >= 0 and isinstance(classes[column], bool) != isinstance(plain[at], bool):
-                columns[at] = -1
-    return np.array(columns, dtype=np.intp)
+
+    def column(label: Any) -> int:
+        if type(label) is not str and type(label) is not int:  # True equals 1 in Python
+            try:
+                label = plain_label(label)
+            except UnlabelError:
+                return -1
+        return column_of.get(label, -1)
+
+    return np.fromiter(map(column, labels), np.intp)
 
 
 def label_array(labels: Sequence[Label]) -> npt.NDArray[Any]:
-    """Convert labels to an array that keeps their types."""
-    return np.array(labels, dtype=None if len(set(map(type, labels))) == 1 else object)
+    """Return labels as an array that keeps their types."""
+    return np.array(labels, dtype=None if len({*map(type, labels)}) == 1 else object)
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
@@ -142,32 +131,46 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 
 
 def is_missing(label: Any) -> bool:
-    """Tell whether a true label is missing: None, NaN, an empty text, or NA of pandas."""
+    """Whether a true label is missing: None, NaN, an empty string, or NA of pandas."""
     with suppress(TypeError):  # NA is neither equal to itself nor different
         return bool(label is None or label == "" or label != label)
     return True
 
 
 def nearest(label: object, classes: Sequence[Label]) -> Label | None:
-    """Find the label whose text is most like another's, among the first of them."""
-    by_text = {str(known)[:COMPARED_LETTERS]: known for known in classes[:MAX_COMPARED]}
-    near = difflib.get_close_matches(str(label)[:COMPARED_LETTERS], by_text, n=1, cutoff=0.0)
+    """Return the label that is written most like another, None if none is near.
+
+    Examples
+    --------
+    >>> nearest("lynks", ["cat", "Lynx"]), nearest("oos", ["todo_list", "text"])
+    ('Lynx', None)
+    """
+    by_text = {_folded(known): known for known in reversed(classes[:MAX_COMPARED])}
+    near = difflib.get_close_matches(_folded(label), by_text, n=1, cutoff=LEAST_SIMILARITY)
     return by_text[near[0]] if near else None
 
 
-def _looks(label: str) -> str:
-    """Give a label with one form for characters that Unicode writes in several."""
-    return unicodedata.normalize("NFKC", label)
+def _folded(label: object) -> str:
+    return unicodedata.normalize("NFKC", str(label)[:COMPARED_LETTERS]).casefold()
 
 
-def no_such_label(label: object, classes: Sequence[Label], where: str = "") -> UnlabelError:
-    """Return an error that suggests the nearest label, or how to name the labels."""
-    is_name = isinstance(label, str) and not re.fullmatch(r"[-+.\d]*", label)
-    if is_name and [*classes] == [*range(len(classes))]:
-        hint = ": the labels are numbered from 0; name them with classes=[...] (--classes)"
+def no_such_label(
+    label: object,
+    classes: Sequence[Label],
+    *,
+    owner: str = "model",
+    argument: str | None = None,
+    row: int | str | None = None,
+) -> UnlabelError:
+    """Return an error for a label that a model lacks, with the nearest one if any is near."""
+    near = nearest(label, classes)
+    if near is not None:
+        hint = f"the nearest is {SHORT.repr(near)}"
+        if isinstance(near, str) and isinstance(label, str) and _folded(near) == _folded(label):
+            hint += ", which is written differently"
+    elif isinstance(label, str) and [*classes] == [*range(len(classes))]:
+        hint, argument = "its labels are numbered from 0; give their names", "classes"
     else:
-        near = nearest(label, classes)
-        hint = "" if near is None else f": the nearest is {near!r}"
-        if isinstance(near, str) and isinstance(label, str) and _looks(near) == _looks(label):
-            hint += ", which has other characters that look the same"
-    return UnlabelError(f"The model has no label {label!r}{where}{hint}.")
+        hint = f"it has {len(classes):,}, {listing(classes, 3)}"
+    problem = f"The {owner} has no label {SHORT.repr(label)}: {hint}."
+    return UnlabelError(problem, argument=argument, row=row)
