@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlabel._plans.outcome import SPLIT, outcome_of
+from unlabel._plans.outcome import SPLIT, Outcome, outcome_of
 from unlabel.errors import UnlabelError
 from unlabel.labels import listing
 
@@ -31,7 +31,7 @@ def joined(first: OutputFilter, second: OutputFilter) -> OutputFilter:
     methods = {each.method for each in (first, second) if each.removed}
     has_splits = any((outcome.columns == SPLIT).any() for outcome in outcomes)
     are_masks = methods == {"mask"} and not has_splits
-    only_remove = methods == {"osr"} and not any(outcome.has_destinations for outcome in outcomes)
+    only_remove = methods == {"osr"} and not any(map(_has_destinations, (first, second), outcomes))
     if second.removed and not are_masks and not only_remove:
         raise _not_exact("the second removes labels")
     plan = first.plan.then(second.plan, classes=first.classes_in)
@@ -49,6 +49,12 @@ def joined(first: OutputFilter, second: OutputFilter) -> OutputFilter:
         changes |= {"means": steps[0], "shares": steps[1], "counts": counts}
         changes["method"] = second.method
     return replace(first, **changes)
+
+
+def _has_destinations(fitted: OutputFilter, outcome: Outcome) -> bool:
+    """Whether labels are renamed, merged or split, beside those that are removed."""
+    retained = tuple(fitted.classes_in[column] for column in outcome.retained.tolist())
+    return outcome.merge is not None or fitted.classes_out != retained
 
 
 def _not_exact(why: str) -> UnlabelError:
