@@ -258,7 +258,9 @@ def _threshold(confidences: Floats, correct: Booleans, target: float) -> float:
 def _check_share(value: object, argument: str) -> None:
     is_number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= 1):  # type: ignore[operator]
-        raise UnlabelError(f"{value!r} is not a share: give a number from 0 to 1", argument=argument)
+        raise UnlabelError(
+            f"{value!r} is not a share: give a number from 0 to 1", argument=argument
+        )
 
 
 def _quoted(value: object) -> str:

@@ -225,7 +225,9 @@ class OutputFilter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickling runs `__post_init__` again, so that a copy's arrays are read-only too.
-        return partial(type(self), **{each.name: getattr(self, each.name) for each in fields(self)}), ()
+        return partial(
+            type(self), **{each.name: getattr(self, each.name) for each in fields(self)}
+        ), ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OutputFilter):

@@ -17,7 +17,6 @@ from unlabel._skipped import SkippedRows
 from unlabel._typing import KINDS, METHODS, Columns, Float64s, Floats, Kind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.labels import as_classes, listing
-from unlabel.plan import LabelPlan
 from unlabel.validation import (
     as_array,
     check_rows,
@@ -123,9 +122,7 @@ def calibration_rows(rows: Floats, truth: Columns, stays: Columns, hashes: Hashe
     return np.asarray(stays[np.argsort(mixed, kind="stable")[:MOST_CALIBRATED]])
 
 
-def reference_rows(
-    rows: Floats, truth: Columns, removed: Columns, hashes: Hashes
-) -> list[Columns]:
+def reference_rows(rows: Floats, truth: Columns, removed: Columns, hashes: Hashes) -> list[Columns]:
     """Return the reference rows of each removed label, by hash: their order does not count."""
     at = np.flatnonzero(np.isin(truth, removed))
     labels = truth[at]

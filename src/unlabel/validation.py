@@ -114,10 +114,15 @@ def _problem(
         return f"it sums to {total:.6g}, as percentages do; divide by 100", None
     if least < 0 or most > 1 + SUM_TOLERANCE:
         at = int(entries.argmin() if least < 0 else entries.argmax())
-        return f"the label {classes[at]!r} is {entries[at]:.6g}; if these are logits, say so", "kind"
+        return (
+            f"the label {classes[at]!r} is {entries[at]:.6g}; if these are logits, say so",
+            "kind",
+        )
     sums = rows.sum(axis=1, dtype=np.float64)
-    if (rows.min() >= 0 and rows.max() <= 1) and sums.max() > 1.1 and (
-        sums.min() < 0.9 or sums.max() > 2
+    if (
+        (rows.min() >= 0 and rows.max() <= 1)
+        and sums.max() > 1.1
+        and (sums.min() < 0.9 or sums.max() > 2)
     ):
         return (
             f"it sums to {total:.6g}, and these look like independent (sigmoid) scores; unlabel is "

@@ -87,7 +87,12 @@ class Recipe:
     def buffers(self) -> tuple[Any, ...]:
         """The arrays as the compiled loops take them."""
         numbers = [self.diagonal, self.complement, self.no_residual_below, self.share_sums]
-        arrays = (self.order.astype(np.int64), self.residual_weights, self.shares, np.stack(numbers))
+        arrays = (
+            self.order.astype(np.int64),
+            self.residual_weights,
+            self.shares,
+            np.stack(numbers),
+        )
         if self.merge is None:
             return *arrays, None, None, None
         starts = np.append(self.merge.starts, len(self.merge.sources)).astype(np.int64)

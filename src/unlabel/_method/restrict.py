@@ -19,15 +19,11 @@ def restrict(rows: Floats, lists: Booleans, of_row: Columns) -> Float64s:
     not_allowed = np.empty(len(rows))
     lists = np.ascontiguousarray(lists)
     loop = compiled.restrict if compiled.is_available() else restrict_plain
-    in_chunks(
-        lambda chunk: loop(rows[chunk], lists, of_row[chunk], not_allowed[chunk]), rows.shape
-    )
+    in_chunks(lambda chunk: loop(rows[chunk], lists, of_row[chunk], not_allowed[chunk]), rows.shape)
     return not_allowed
 
 
-def restrict_plain(
-    rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s
-) -> None:
+def restrict_plain(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s) -> None:
     """Restrict rows in NumPy, block by block."""
     start = 0
     for block in row_blocks(rows):

@@ -42,4 +42,3 @@ def row_hashes(rows: Floats, label_hashes: Hashes) -> Hashes:
             mixed *= FACTOR
             mixed ^= mixed >> SHIFT
     return mixed
-
