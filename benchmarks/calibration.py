@@ -3,9 +3,10 @@
 python benchmarks/calibration.py SHARED_FOLDER [--out FILE.json]
 
 The merges are those of `natural_merges.py`, each judged over 20 random halves: the temperature is
-fitted on one half of the rows and everything is judged on the other. The folder holds Magika's
-outputs (`deployed`), Banking77's texts (`text`), and the outputs of networks trained on CIFAR-10
-and CIFAR-100 (`confidences`, with the labels' names in `data`).
+fitted on one half of the rows and everything is judged on the other. Beside them stands what wrong
+labels do to the temperature, and to that of the plain log-loss. The folder holds Magika's outputs
+(`deployed`), Banking77's texts (`text`), and the outputs of networks trained on CIFAR-10 and
+CIFAR-100 (`confidences`, with the labels' names in `data`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 
 from natural_merges import BANKING77, CIFAR10, CIFAR100, MAGIKA, Groups, changes_of
 from unlabel import LabelPlan, OutputFilter, metrics
 
 OUT = Path(__file__).parent / "results" / "calibration.json"
 HALVES = 20
+WRONG, NEARLY_IMPOSSIBLE = 0.02, 1e-9
 CIFAR10_LABELS = (
     "airplane",
     "automobile",
@@ -50,6 +53,7 @@ SHOWN = (
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
+Columns = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +116,16 @@ def networks(shared: Path) -> Iterator[Model]:
             yield Model(f"{name}, ResNet18, seed {seed}", merges, confidences, labels, classes)
 
 
+def columns_of(model: Model) -> Columns:
+    """Return the column of each row's true label."""
+    return np.array([model.classes.index(label) for label in model.labels.tolist()])
+
+
 def judge(model: Model, groups: Groups) -> dict[str, Any]:
     """Average accuracy and log-loss over random halves of the rows."""
     plan = LabelPlan(changes_of(groups))
     destination = np.array([plan.changes.get(label, label) for label in model.classes])
-    truth = destination[[model.classes.index(label) for label in model.labels.tolist()]]
+    truth = destination[columns_of(model)]
     mapped = destination[model.confidences.argmax(axis=1)] == truth
     sums = OutputFilter.from_plan(plan, classes=model.classes)
     found: dict[str, list[float]] = {}
@@ -144,13 +153,52 @@ def judge(model: Model, groups: Groups) -> dict[str, Any]:
     }
 
 
-def measure(shared: Path) -> Iterator[dict[str, Any]]:
-    """Yield the values of every merge on every model."""
-    for model in (magika(shared), banking77(shared), *networks(shared)):
-        for merge, groups in model.merges.items():
-            described = {"model": model.name, "rows": len(model.labels), "merge": merge}
-            merged = sum(map(len, groups.values()))
-            yield described | {"labels": merged, "into": len(groups)} | judge(model, groups)
+def measure_merges(model: Model) -> Iterator[dict[str, Any]]:
+    """Yield the values of every merge."""
+    for merge, groups in model.merges.items():
+        described = {"model": model.name, "rows": len(model.labels), "merge": merge}
+        merged = sum(map(len, groups.values()))
+        yield described | {"labels": merged, "into": len(groups)} | judge(model, groups)
+
+
+def robust_temperature(model: Model, columns: Columns) -> float:
+    """Return the library's temperature for rows of these labels."""
+    labels = np.array(model.classes)[columns]
+    plan = LabelPlan(changes_of(next(iter(model.merges.values()))))
+    fitted = OutputFilter.fit(
+        model.confidences, labels, classes=model.classes, plan=plan, calibrate=True
+    )
+    return float(fitted.temperature)
+
+
+def plain_temperature(model: Model, columns: Columns) -> float:
+    """Return the temperature of the least plain log-loss."""
+    logs = np.log(np.maximum(model.confidences, np.finfo(np.float64).tiny))
+
+    def log_loss(log_temperature: float) -> float:
+        found = log_softmax(logs / np.exp(log_temperature), axis=1)
+        return float(-found[np.arange(len(found)), columns].mean())
+
+    return float(np.exp(minimize_scalar(log_loss, bounds=(-2, 3), method="bounded").x))
+
+
+def measure_wrong_labels(model: Model) -> Iterator[dict[str, Any]]:
+    """Yield the temperatures, the robust and the plain, on right labels and on some wrong ones."""
+    right = columns_of(model)
+    for kind, most in (("any", 1.0), ("nearly impossible", NEARLY_IMPOSSIBLE)):
+        rng = np.random.default_rng(0)
+        possible = (model.confidences < most) & (np.arange(len(model.classes)) != right[:, None])
+        rows = np.flatnonzero(possible.any(axis=1))
+        count = round(WRONG * len(right))
+        if len(rows) < count:
+            continue
+        wrong = right.copy()
+        for row in rng.choice(rows, count, replace=False):
+            wrong[row] = rng.choice(np.flatnonzero(possible[row]))
+        described: dict[str, Any] = {"model": model.name, "labels": kind}
+        for name, find in (("robust", robust_temperature), ("plain", plain_temperature)):
+            described |= {name: [round(find(model, columns), 4) for columns in (right, wrong)]}
+        yield described
 
 
 def main() -> None:
@@ -159,14 +207,18 @@ def main() -> None:
     parser.add_argument("shared", type=Path)
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
-    merges = []
+    found: dict[str, Any] = {"halves": HALVES, "merges": [], "wrong_share": WRONG, "wrong": []}
     headings = ("mapped", "summed", "calibrated", "log-loss", "calibrated", "temperature")
     print(f"{'':47}" + "".join(f"{heading:>12}" for heading in headings))
-    for cell in measure(given.shared):
-        merges.append(cell)
-        values = "".join(f"{cell[name]:12.4f}" for name in SHOWN)
-        print(f"{cell['model']:28} {cell['merge']:18}{values}", flush=True)
-    found = {"halves": HALVES, "merges": merges}
+    for model in (magika(given.shared), banking77(given.shared), *networks(given.shared)):
+        for cell in measure_merges(model):
+            values = "".join(f"{cell[name]:12.4f}" for name in SHOWN)
+            print(f"{model.name:28} {cell['merge']:18}{values}", flush=True)
+            found["merges"].append(cell)
+        for cell in measure_wrong_labels(model):
+            robust, plain = (" to ".join(map(str, cell[name])) for name in ("robust", "plain"))
+            print(f"{model.name}, wrong labels ({cell['labels']}): {robust}, plainly {plain}")
+            found["wrong"].append(cell)
     given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
