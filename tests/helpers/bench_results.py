@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from unlabel.bench.grid import Cell
-from unlabel.bench.results.files import Result, rounded, write_result
+from research.grid import Cell
+from research.results.files import Result, rounded, write_result
 from unlabel.fitting import fit_filter
 
 SET, ARCHITECTURE = "cifar10", "resnet18"
