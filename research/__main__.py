@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unlabel.errors import UnlabelError, needs_extra
+from unlabel import UnlabelError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,14 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = _run if options.pop("command") == "run" else _tables
     try:
         sys.exit(command(options))
+    except ModuleNotFoundError as error:
+        print(
+            f"Error: {error.name} is not installed: pip install -e '.[research]'.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     except UnlabelError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(2)
 
 
 def _run(options: dict[str, Any]) -> int:
-    with needs_extra("research"):
-        from research.runner import report_failures, run_suite
+    from research.runner import report_failures, run_suite
+
     return report_failures(run_suite(**options))
 
 

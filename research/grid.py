@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from unlabel.errors import UnlabelError
+from unlabel import UnlabelError
 
 Labels = tuple[int, ...]
+T = TypeVar("T")
 
 _TEN_LABELS: tuple[Labels, ...] = ((), (0,), (0, 4), (0, 4, 7, 9), (0, 2, 3, 4, 6, 7, 9))
 _HUNDRED_LABELS: tuple[Labels, ...] = tuple(tuple(range(n)) for n in (0, 1, 20, 40, 60))
@@ -76,6 +78,19 @@ def cell_of(path: Path) -> Cell | None:
     if forget not in known or not (seed[:1] == "s" and seed[1:].isdecimal()):
         return None
     return Cell(name, architecture, int(seed[1:]), forget)
+
+
+def choose(options: Mapping[str, T], name: str, kind: str) -> T:
+    """Return an option by its name.
+
+    Examples
+    --------
+    >>> choose({"paper": 1, "quick": 2}, "quick", "suite")
+    2
+    """
+    if name not in options:
+        raise UnlabelError(f"There is no {kind} {name!r}: choose from {', '.join(options)}.")
+    return options[name]
 
 
 def select(cells: Iterable[Cell], only: Sequence[str]) -> list[Cell]:

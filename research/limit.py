@@ -24,12 +24,12 @@ import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from sklearn.utils.parallel import Parallel, delayed
 from torch import Tensor
 
+from research.arrays import Floats
 from research.grid import BASE, Cell, select
+from research.machine import machine
 from research.results.files import read_result, stored_cells
 from research.tables.aggregate import Judge
 from unlabel import metrics
-from unlabel._typing import Floats
-from workload import machine
 
 STORED = Path(__file__).parent / "stored"
 PAPER = STORED / "paper"

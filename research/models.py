@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from research.grid import choose
 from research.suites import VIT_SIDE
 from research.torchvision_cpu import EncoderBlock, VisionTransformer, mobilenet_v2, resnet18
-from unlabel.errors import UnlabelError
-from unlabel.validation import choice
+from unlabel import UnlabelError
 
 MOBILENET_ADDRESS = "https://download.pytorch.org/models/mobilenet_v2-b0353104.pth"
 MOBILENET_SHA256 = "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889"
@@ -39,9 +39,9 @@ def build(architecture: str, classes: int, *, pretrained: Path | None = None) ->
     >>> network(torch.zeros(2, 3, 8, 8)).shape
     torch.Size([2, 10])
     """
-    choice(architecture, tuple(ARCHITECTURES), "architecture")
+    fresh = choose(ARCHITECTURES, architecture, "architecture")
     if pretrained is None:
-        return ARCHITECTURES[architecture](classes)
+        return fresh(classes)
     if architecture != "mobilenet_v2":
         raise UnlabelError(
             f"There are no ImageNet weights for {architecture}: train it from scratch."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from unlabel._typing import Progress as Progress
+Progress = Callable[[float], None]  # called with the fraction that is done
 
 WIDTH = 30
 SECONDS_BETWEEN = 0.1

@@ -23,15 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
+from research import filters
+from research.arrays import Columns, Float64s, Floats
 from research.grid import BASE, Cell
+from research.machine import machine
 from research.results.files import read_result, stored_cells
 from research.tables.captions import network
 from unlabel import OutputFilter, UnlabelError, metrics
-from unlabel._typing import Columns, Float64s, Floats
-from unlabel.evaluation.samples import load_cifar10
-from unlabel.evaluation.trial import _halves
-from unlabel.fitting import calibrated_to, fit_filter
-from workload import machine
+from unlabel.evaluation import load_cifar10
 
 STORED = Path(__file__).parent / "stored"
 PAPER = STORED / "paper"
@@ -56,7 +55,13 @@ class Task:
 
     @cached_property
     def halves(self) -> tuple[Columns, Columns]:
-        return _halves(self.truth, 0)
+        shuffled = np.random.default_rng(0).permutation(len(self.truth))
+        by_label = shuffled[np.argsort(self.truth[shuffled], kind="stable")]
+        return np.sort(by_label[::2]), np.sort(by_label[1::2])
+
+    @cached_property
+    def retained(self) -> Columns:
+        return np.setdiff1d(np.arange(self.logits.shape[1]), self.removed)
 
     @cached_property
     def judged(self) -> Float64s:
@@ -70,7 +75,9 @@ class Task:
     @cached_property
     def new_columns(self) -> Columns:
         """The columns of the true labels in the result, negative for retired ones."""
-        return np.asarray(self.full.outcome.columns[self.truth])
+        columns = np.full(self.logits.shape[1], -1)
+        columns[self.retained] = np.arange(len(self.retained))
+        return columns[self.truth]
 
     def reference(self, label: int) -> Columns:
         """Number the rows of a label that there are to draw from."""
@@ -80,12 +87,15 @@ class Task:
     def fit(self, rows: Sequence[Columns]) -> OutputFilter:
         """Fit OSR on the rows that are called those of each retired label."""
         labels = np.repeat(self.removed, [len(each) for each in rows])
-        logits = self.logits[np.concatenate([*rows])]
-        return fit_filter(logits, labels, remove=self.removed, input="logits")
+        return filters.osr(self.logits[np.concatenate([*rows])], labels, self.removed)
 
     @cached_property
     def full(self) -> OutputFilter:
         return self.fit([self.reference(label) for label in self.removed])
+
+    @cached_property
+    def mask(self) -> OutputFilter:
+        return filters.mask(self.logits.shape[1], self.removed)
 
     @cached_property
     def full_output(self) -> Floats:
@@ -143,7 +153,7 @@ def drawn(task: Task, count: int, draws: int = DRAWS) -> Iterator[list[Columns]]
 
 def by_count(task: Task) -> dict[str, Any]:
     """Judge filters that are fitted on so many rows per label."""
-    mask = task.judge(task.full.as_mask())["distance_retired"]
+    mask = task.judge(task.mask)["distance_retired"]
     found = {}
     for count in COUNTS:
         draws = DRAWS if count < len(task.reference(task.removed[0])) else 1
@@ -210,6 +220,7 @@ def by_calibration(task: Task) -> dict[str, Any]:
     """Judge temperatures that are fitted on so many rows of retained labels, after the full fit."""
     own = task.halves[0]
     pool = own[task.new_columns[own] >= 0]
+    removed = [task.reference(label) for label in task.removed]
     random = np.random.default_rng(len(task.removed))
     found: dict[str, Any] = {"rows": len(pool), "before": task.by_truth(task.full_output)}
     for count in (*CALIBRATED_ON, len(pool)):
@@ -217,7 +228,8 @@ def by_calibration(task: Task) -> dict[str, Any]:
         for _ in range(DRAWS if count < len(pool) else 1):
             rows = random.choice(pool, count, replace=False)
             try:
-                fitted = calibrated_to(task.full, task.logits[rows], task.new_columns[rows])
+                at = np.concatenate([*removed, rows])
+                fitted = filters.osr(task.logits[at], task.truth[at], task.removed, calibrate=True)
             except UnlabelError:
                 n_refused += 1
                 continue
@@ -234,11 +246,12 @@ def by_rounding(task: Task) -> dict[str, Values]:
     found = {}
     for decimals in DECIMALS:
         rows = exact.round(decimals)
-        osr = fit_filter(rows[own], task.truth[own], remove=task.removed)
-        left = rows[judged][:, osr.retained_columns].sum(axis=1)
+        osr = filters.osr(rows[own], task.truth[own], task.removed, kind="probabilities")
+        mask = filters.mask(rows.shape[1], task.removed, kind="probabilities")
+        left = rows[judged][:, task.retained].sum(axis=1)
         values = {"nothing_left": float((left[task.is_retired] == 0).mean())}
-        for name, fitted in (("osr", osr), ("mask", osr.as_mask())):
-            full = task.full if name == "osr" else task.full.as_mask()
+        for name, fitted in (("osr", osr), ("mask", mask)):
+            full = task.full if name == "osr" else task.mask
             answer = fitted.apply(rows[judged]).argmax(axis=1)
             same = answer == full.apply(task.judged).argmax(axis=1)
             values[f"same_answer_{name}"] = float(same[task.is_retired].mean())
@@ -250,8 +263,8 @@ def by_rounding(task: Task) -> dict[str, Values]:
 def compared(task: Task) -> dict[str, Any]:
     """Compare mask with the full fit, also by their divergence from a retrained model."""
     retrained = softmax(task.retrained[task.halves[1]], axis=1)
-    found: dict[str, Any] = {"rows": task.full.counts[0]}
-    for name, fitted in (("osr", task.full), ("mask", task.full.as_mask())):
+    found: dict[str, Any] = {"rows": len(task.reference(task.removed[0]))}
+    for name, fitted in (("osr", task.full), ("mask", task.mask)):
         divergence = metrics.jensen_shannon(fitted.apply(task.judged), retrained)
         to_retrained = float(divergence[task.is_retired].mean())
         found[name] = task.judge(fitted) | {"to_retrained_retired": to_retrained}

@@ -13,6 +13,7 @@ from scipy.special import softmax
 from torch import nn
 
 from research.datasets import load_set
+from research.files import plain
 from research.grid import BASE, Cell
 from research.models import MOBILENET_ADDRESS, build, compile_blocks, load_below_head
 from research.progress import Progress, no_progress
@@ -22,8 +23,7 @@ from research.suites import Pretraining, Recipe, Study
 from research.task import Base, Outcome, Task
 from research.training import Images, logits_of, resize_inputs, seeded, train
 from research.weights import facts_beside, save_weights
-from unlabel.errors import UnlabelError
-from unlabel.evaluation.summary import plain
+from unlabel import UnlabelError
 
 PRETRAINING_SEED = 0
 MOBILENET_FILE = MOBILENET_ADDRESS.rpartition("/")[2]

@@ -16,7 +16,8 @@ from tempfile import TemporaryFile
 
 import torch
 
-from research.grid import BASE, FORGET_SETS, Cell, cell_of, select
+from research.files import cannot_write
+from research.grid import BASE, FORGET_SETS, Cell, cell_of, choose, select
 from research.methods import RUN
 from research.progress import Bar, Progress
 from research.resources import Resources
@@ -24,9 +25,7 @@ from research.results.collect import store_failure, store_outcome
 from research.results.files import Facts, read_facts
 from research.suites import SUITES, Study
 from research.training import one_thread
-from unlabel._files.atomic import cannot_write
-from unlabel.errors import UnlabelError
-from unlabel.validation import choice
+from unlabel import UnlabelError
 
 Failures = dict[str, list[str]]
 TRAININGS = ("base", "retrain")
@@ -85,10 +84,9 @@ def run_suite(
     dict
         The error messages, each with the pieces that failed with it.
     """
-    choice(suite, tuple(SUITES), "suite")
     if data is not None and not data.is_dir():
         raise UnlabelError(f"{data} is not a folder: give the one that holds the image sets.")
-    pieces = pieces_left(SUITES[suite], out, only)
+    pieces = pieces_left(choose(SUITES, suite, "suite"), out, only)
     if data is None and (missing := {piece.cell.set for piece in pieces} - {"digits"}):
         raise UnlabelError(
             f"The chosen cells need {' and '.join(sorted(missing))}: name the folder of image "

@@ -12,13 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from research.arrays import Float32s, Floats
 from research.grid import Labels
 from research.progress import Progress, no_progress
 from research.suites import Study
-from research.training import Float32s, Images, logits_of
-from unlabel.filter import OutputFilter
-
-Floats = npt.NDArray[np.floating]
+from research.training import Images, logits_of
+from unlabel import OutputFilter
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,18 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from torch import Tensor, nn
 
+from research.arrays import Float32s
 from research.augmentation import as_input, mixing, training_inputs
 from research.models import head
 from research.progress import Progress, no_progress
 from research.suites import Recipe
-
-Float32s = npt.NDArray[np.float32]
 
 EVALUATION_BATCH = 1000
 

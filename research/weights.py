@@ -9,15 +9,15 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from research.files import whole_file
 from research.results.files import Facts
-from unlabel._files.atomic import whole_file
 
 
 def save_weights(model: nn.Module, file: Path, facts: Facts | None = None) -> None:
     """Write a model's weights whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    with whole_file(file, overwrite=True) as part:
+    with whole_file(file) as part:
         save_file(tensors, part, metadata={"facts": json.dumps(facts or {})})
 
 

@@ -13,8 +13,8 @@ from research.datasets.cifar import CIFAR10, CIFAR100, load_cifar
 from research.datasets.digits import load_digits
 from research.datasets.faces import load_identities
 from research.datasets.image_set import ImageSet
+from research.grid import choose
 from research.progress import Progress, no_progress
-from unlabel.validation import choice
 
 __all__ = ["SETS", "ImageSet", "load_set"]
 
@@ -44,5 +44,4 @@ def load_set(name: str, folder: Path, progress: Progress = no_progress) -> Image
     >>> digits.train_images.shape, digits.train_images.dtype
     (torch.Size([1198, 3, 8, 8]), torch.uint8)
     """
-    choice(name, tuple(SETS), "set")
-    return SETS[name](folder, progress)
+    return choose(SETS, name, "set")(folder, progress)

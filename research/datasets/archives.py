@@ -7,12 +7,13 @@ import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from research.files import cannot_write, whole_file
 from research.progress import Progress
-from unlabel._files.atomic import cannot_write, folder_beside, whole_file
-from unlabel.errors import UnlabelError
+from unlabel import UnlabelError
 
 BLOCK = 1 << 20
 
@@ -48,7 +49,7 @@ def _download(archive: Archive, file: Path, progress: Progress) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(file, error) from error
-    with whole_file(file, overwrite=False) as part:
+    with whole_file(file) as part:
         try:
             # The address comes from this package.
             with urlopen(archive.address, timeout=60) as source, part.open("wb") as out:  # noqa: S310
@@ -77,10 +78,12 @@ def _check(archive: Archive, file: Path, source: str) -> None:
 
 def _unpack(archive: Archive, file: Path, target: Path) -> None:
     _check(archive, file, str(file))
-    with folder_beside(target) as folder:
-        try:
+    try:
+        with TemporaryDirectory(dir=target.parent) as folder:
             with tarfile.open(file) as tar:
                 tar.extractall(folder, filter="data")
-        except (tarfile.TarError, EOFError, zlib.error) as error:
-            raise UnlabelError(f"{file} could not be unpacked: {error}.") from error
-        (folder / archive.folder).replace(target)
+            Path(folder, archive.folder).replace(target)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise UnlabelError(f"{file} could not be unpacked: {error}.") from error
+    except OSError as error:
+        raise cannot_write(target, error) from error

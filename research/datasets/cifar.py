@@ -12,7 +12,7 @@ import torch
 from research.datasets.archives import Archive, unpacked
 from research.datasets.image_set import ImageSet
 from research.progress import Progress
-from unlabel.errors import UnlabelError
+from unlabel import UnlabelError
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE

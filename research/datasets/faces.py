@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from research.datasets.image_set import ImageSet
 from research.progress import Progress
-from unlabel.errors import UnlabelError
+from unlabel import UnlabelError
 
 IDENTITIES = 100
 SIDE = 64

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from research.arrays import Float64s, Floats
 from research.models import head
-from research.task import Floats, Outcome, Task
+from research.task import Outcome, Task
 from research.training import timed
-from unlabel._typing import Float64s
 
 VARIANTS = ("naive", "normalization", "randomization", "zeroing")
 # A comes from float32 logits. Above this condition number its inverse consists of rounding errors.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from research import filters
 from research.task import Outcome, Task
 from research.training import timed
-from unlabel.fitting import fit_filter
 
 
 def run(task: Task) -> Outcome:
@@ -13,9 +13,7 @@ def run(task: Task) -> Outcome:
     Seconds: `redistribution`.
     """
     test = task.base.test_logits
-    fitted = fit_filter(
-        test[:1], classes=range(task.classes), remove=task.removed, method="mask", input="logits"
-    )
+    fitted = filters.mask(task.classes, task.removed)
     seconds: dict[str, float] = {}
     with timed(seconds, "redistribution", task.device):
         confidences = fitted.apply(test)

@@ -1,12 +1,12 @@
-"""OSR, output space redistribution: the method of this package."""
+"""OSR, output space redistribution: the library's method."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from research import filters
 from research.task import Outcome, Task
 from research.training import timed
-from unlabel.fitting import fit_filter
 
 ROWS_PER_LABEL = 500
 
@@ -25,13 +25,7 @@ def run(task: Task) -> Outcome:
     rows, test = task.base.train_logits[reference], task.base.test_logits
     seconds: dict[str, float] = {}
     with timed(seconds, "projection", task.device):
-        fitted = fit_filter(
-            rows,
-            labels[reference],
-            classes=range(task.classes),
-            remove=task.removed,
-            input="logits",
-        )
+        fitted = filters.osr(rows, labels[reference], task.removed)
     with timed(seconds, "redistribution", task.device):
         confidences = fitted.apply(test)
     return Outcome(

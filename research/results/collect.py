@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from research.arrays import Array, Floats
 from research.grid import Cell
-from research.results.files import Array, Facts, Result, read_result, rounded, write_result
+from research.results.files import Facts, Result, read_result, rounded, write_result
 from research.suites import METHODS
-from research.task import Floats, Outcome, Task
-from unlabel import metrics
-from unlabel.errors import UnlabelError
+from research.task import Outcome, Task
+from unlabel import UnlabelError, metrics
 
 LIBRARIES = ("torch", "torchvision", "numpy", "unlabel")
 NEW_FACTS: Facts = {key: {} for key in ("config", "failed", "full_precision", "made", "seconds")}

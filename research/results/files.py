@@ -14,16 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from research.arrays import Array
+from research.files import plain, whole_file
 from research.grid import BASE, Cell, cell_of
 from research.suites import METHODS
-from unlabel._files.atomic import whole_file
-from unlabel.errors import UnlabelError
-from unlabel.evaluation.summary import plain
-from unlabel.filter import OutputFilter
+from unlabel import OutputFilter, UnlabelError
 
-Array = npt.NDArray[Any]
 Facts = dict[str, Any]
 
 PROTOCOL = 1
@@ -98,7 +95,7 @@ def write_result(results: Path, result: Result) -> None:
         "forget": cell.forget,
         "removed": cell.removed,
     } | result.facts
-    with whole_file(where, overwrite=True) as part:
+    with whole_file(where) as part:
         text = json.dumps(plain(facts), indent=1, sort_keys=True, allow_nan=False)
         part.write_text(text + "\n", encoding="utf-8")
 
@@ -107,7 +104,7 @@ def stored_cells(results: Path) -> list[Cell]:
     """List the finished cells in a folder of results, in order."""
     if not results.is_dir():
         raise UnlabelError(
-            f"{results} is not a folder: give the one that unlabel bench run --out wrote."
+            f"{results} is not a folder: give the one that research run --out wrote."
         )
     files = results.glob("*/*/s*/F*.json")
     return sorted(cell for path in files if (cell := cell_of(path)) is not None)
@@ -175,7 +172,7 @@ def read_result(results: Path, cell: Cell) -> Result | None:
 def _write_arrays(path: Path, arrays: dict[str, Array]) -> None:
     """Write an LZMA-compressed npz that `numpy.load` reads, with the same bytes every time."""
     with (
-        whole_file(path, overwrite=True) as part,
+        whole_file(path) as part,
         zipfile.ZipFile(part, "w", zipfile.ZIP_LZMA) as members,
     ):
         for name, array in sorted(arrays.items()):
@@ -197,4 +194,4 @@ def _damaged(path: Path) -> UnlabelError:
     # Everything that was made from a base model is deleted with it.
     whole = path.parent if path.stem == BASE else path.with_suffix(".*")
     state = "damaged" if path.exists() else "missing"
-    return UnlabelError(f"{path} is {state}: delete {whole} and run unlabel bench run again.")
+    return UnlabelError(f"{path} is {state}: delete {whole} and run research run again.")

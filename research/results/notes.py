@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from unlabel.errors import UnlabelError
+from unlabel import UnlabelError
 
 EVERY = "every"
 TABLES = ("accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time")

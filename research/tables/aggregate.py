@@ -18,16 +18,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.parallel import Parallel, delayed
 
+from research import filters
+from research.arrays import Float64s, Floats
 from research.grid import BASE, Cell
 from research.progress import Progress, no_progress
 from research.results.files import GRID, Facts, Result, read_facts, read_result, stored_cells
 from research.results.notes import Notes, read_notes
 from research.tables.published import Key
-from unlabel import metrics
-from unlabel._typing import Float64s, Floats
-from unlabel.errors import UnlabelError
-from unlabel.evaluation.trial import unchanged, without
-from unlabel.fitting import fit_filter
+from unlabel import UnlabelError, metrics
 
 FLOOR = "retrain_again"
 KEEP_ALL_OUTPUTS = ("unsir", "nhle_cwm")
@@ -165,7 +163,7 @@ class Judge:
             raise _damaged(base.cell, "the base model's logits or the labels are missing")
         self.labels = tuple(range(base.arrays["base"].shape[1]))
         self.removed = cell.removed
-        self.retained = without(self.labels, self.removed)
+        self.retained = tuple(label for label in self.labels if label not in self.removed)
         self.truth: npt.NDArray[np.int64] = base.arrays["labels"].astype(np.int64)
         self.is_retired = np.isin(self.truth, self.removed)
 
@@ -188,14 +186,11 @@ class Judge:
         logits = self.base.arrays["base"].astype(np.float64)
         found: dict[str, Floats] = {}
         if result.filter is not None:
-            if (result.filter.classes_in, result.filter.removed) != (self.labels, self.removed):
+            if not filters.is_for(result.filter, self.labels, self.retained):
                 raise _damaged(result.cell, "the filter is for other labels")
             found["osr"] = result.filter.apply(logits)
         if "mask" in result.facts["methods"]:
-            mask = fit_filter(
-                logits[:1], classes=self.labels, remove=self.removed, method="mask", input="logits"
-            )
-            found["mask"] = mask.apply(logits)
+            found["mask"] = filters.mask(len(self.labels), self.removed).apply(logits)
         for name, matrix in result.arrays.items():
             if name.startswith("linear_filtration"):
                 if matrix.shape != (len(self.retained), len(self.labels)):
@@ -203,7 +198,7 @@ class Judge:
                 filtered = logits @ matrix.T
                 if name.endswith(SAME_AS_MASK):
                     filtered = _on_grid(filtered)
-                found[name] = self._softmax(result, filtered, self.retained)
+                found[name] = filters.softmax(filtered)
         return found
 
     def probabilities(self, result: Result, name: str, columns: Sequence[Any]) -> Floats:
@@ -211,13 +206,9 @@ class Judge:
         logits = result.arrays[name]
         if logits.shape != (len(self.truth), len(columns)):
             raise _damaged(result.cell, f"{name} has the shape {logits.shape}")
-        return self._softmax(result, logits.astype(np.float64), columns)
-
-    def _softmax(self, result: Result, logits: Float64s, columns: Sequence[Any]) -> Floats:
-        try:
-            return unchanged(columns, "logits").apply(logits)
-        except UnlabelError as error:
-            raise _damaged(result.cell, str(error).rstrip(".")) from error
+        if not np.isfinite(logits).all():
+            raise _damaged(result.cell, f"{name} has logits that are not finite")
+        return filters.softmax(logits.astype(np.float64))
 
     def alone(self, output: Floats) -> ByMetric:
         """Compute the values of an output that need no other output, over all its entries."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from research.grid import BASE, Cell
 from research.results.files import Facts
-from unlabel.report.formatting import score
+from research.tables.writing import score
 
 SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "faces": "Faces", "digits": "Digits"}
 ARCHITECTURES = {

@@ -14,15 +14,29 @@ from research.tables import captions
 from research.tables.aggregate import FLOOR, GRID_TOLERANCE, SAME_AS_MASK, Gathered, Spread
 from research.tables.published import COMPONENTS as PAPER_COMPONENTS
 from research.tables.published import FORGET, Key, paper_values
+from research.tables.writing import NOTHING, percent, ratio, score
 from unlabel import metrics
-from unlabel.report.comparison import from_chance, high, low
-from unlabel.report.formatting import NOTHING, percent, ratio, score
 
 # In the order of the work, the total last.
 COMPONENTS = (*(c for c in dict.fromkeys(PAPER_COMPONENTS.values()) if c != "total"),)
 COMPONENTS += ("filter", "head", "total")
 # Values this close to the best count as equal to it: seeds differ by more.
 BEST_MARGIN = 0.0005
+
+
+def low(value: float) -> float:
+    """Rate the lowest value best."""
+    return value
+
+
+def high(value: float) -> float:
+    """Rate the highest value best."""
+    return -value
+
+
+def from_chance(value: float) -> float:
+    """Rate the value nearest to one half best."""
+    return abs(value - 0.5)
 
 
 class Metric(NamedTuple):

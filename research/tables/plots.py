@@ -9,9 +9,9 @@ from typing import NamedTuple
 from research.grid import FORGET_SETS
 from research.tables import captions
 from research.tables.aggregate import FLOOR, Spread
+from research.tables.axis import Tick, axis, place
 from research.tables.published import FORGET, Key, paper_values
-from unlabel.report.axis import Tick, axis, place
-from unlabel.report.formatting import ratio, score
+from research.tables.writing import ratio, score
 
 MARKS = {"base": "base", "retrain": "goal", "osr": "osr", "mask": "mask"}
 # These equal mask.

@@ -7,13 +7,13 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from research.files import cannot_write, whole_file
 from research.progress import Bar
 from research.tables import captions
 from research.tables.aggregate import Gathered, gather
 from research.tables.html import render
 from research.tables.layout import KINDS, Entry, Section, Table, build_sections, legend
 from research.tables.published import Key, paper_values
-from unlabel._files.atomic import cannot_write, whole_file
 
 COLUMNS = ("table", *Key._fields, "ours_mean", "ours_low", "ours_high", "seeds", "paper")
 
@@ -42,7 +42,7 @@ def write_tables(results: Path, out: Path) -> str:
     except OSError as error:
         raise cannot_write(out, error) from error
     for name, text in texts.items():
-        with whole_file(out / name, overwrite=True) as part:
+        with whole_file(out / name) as part:
             part.write_text(text, encoding="utf-8")
     return texts["tables.md"]
 

@@ -286,5 +286,5 @@ def test_the_digits_are_the_same_every_time(tmp_path):
 
 
 def test_an_unknown_set_is_named(tmp_path):
-    with pytest.raises(UnlabelError, match="set='mnist' is not known"):
+    with pytest.raises(UnlabelError, match="no set 'mnist'"):
         load_set("mnist", tmp_path)

@@ -10,6 +10,7 @@ import torch
 from scipy.special import softmax
 from torch.nn import functional
 
+from research import filters
 from research.augmentation import as_input
 from research.grid import Cell
 from research.methods import RUN, linear_filtration, nhle_cwm, retrain, unsir
@@ -18,7 +19,6 @@ from research.resources import Resources
 from research.suites import METHODS, SUITES
 from research.task import Base
 from research.training import generator, logits_of, train
-from unlabel.fitting import fit_filter
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -117,7 +117,7 @@ def test_another_seed_sees_the_images_in_another_order(task):
 
 def test_osr_is_the_packages_own_filter(task, outcomes):
     labels = task.train_images.labels.numpy()
-    fitted = fit_filter(task.base.train_logits, labels, remove=[0, 4], input="logits")
+    fitted = filters.osr(task.base.train_logits, labels, [0, 4])
     expected = fitted.apply(task.base.test_logits)
     np.testing.assert_allclose(outcomes["osr"].confidences["osr"], expected, atol=1e-6)
     assert outcomes["osr"].filter.counts == tuple(np.bincount(labels)[[0, 4]])
@@ -129,9 +129,10 @@ def test_osr_takes_at_most_500_reference_rows_per_label(task, monkeypatch):
     labels = task.base.train_labels
     first = np.concatenate([np.flatnonzero(labels == label)[:30] for label in (0, 4)])
     rows = task.base.train_logits[first]
-    expected = fit_filter(rows, labels[first], remove=[0, 4], classes=range(10), input="logits")
+    expected = filters.osr(rows, labels[first], [0, 4])
     assert fitted.counts == (30, 30)
-    np.testing.assert_array_equal(fitted.means, expected.means)
+    test = task.base.test_logits
+    np.testing.assert_array_equal(fitted.apply(test), expected.apply(test))
 
 
 def test_mask_drops_and_renormalises(task, outcomes):

@@ -60,7 +60,7 @@ def test_all_but_vit_take_other_sides():
 
 
 def test_an_unknown_architecture_is_named():
-    with pytest.raises(UnlabelError, match="architecture='vgg' is not known"):
+    with pytest.raises(UnlabelError, match="no architecture 'vgg'"):
         models.build("vgg", 10)
 
 

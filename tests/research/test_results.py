@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from bench_results import facts
+from research import filters
 from research.grid import Cell
 from research.results.files import (
     Result,
@@ -15,7 +16,6 @@ from research.results.files import (
     write_result,
 )
 from unlabel import UnlabelError
-from unlabel.fitting import fit_filter
 
 CELL = Cell("cifar10", "resnet18", 0, "F2")
 
@@ -23,7 +23,7 @@ CELL = Cell("cifar10", "resnet18", 0, "F2")
 @pytest.fixture
 def result(cifar10):
     logits, labels = cifar10
-    fitted = fit_filter(logits, labels, remove=CELL.removed, input="logits")
+    fitted = filters.osr(logits, labels, CELL.removed)
     arrays = {"unsir": rounded(logits), "linear_filtration_naive": np.eye(10, dtype=np.float32)}
     return Result(CELL, facts(["osr", "unsir"]), arrays, fitted)
 

@@ -397,7 +397,7 @@ def test_without_pytorch_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, errors = research("run", "--out", tmp_path)
     assert code == 2
-    assert "torch is not installed: pip install 'unlabel[research]'." in errors
+    assert "torch is not installed: pip install -e '.[research]'." in errors
 
 
 def test_results_that_cannot_be_written_are_noticed_before_any_work(tmp_path):
