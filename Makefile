@@ -67,8 +67,8 @@ docs: $(VENV)/.docs
 
 # Every method on a small dataset: two minutes. The paper's own experiments need a GPU.
 bench: $(VENV)/.bench
-	$(BIN)/unlabel bench run --suite quick --out results
-	$(BIN)/unlabel bench tables results
+	$(BIN)/python -m research run --suite quick --out results
+	$(BIN)/python -m research tables results
 
 bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/large_table.py
