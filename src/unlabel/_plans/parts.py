@@ -34,13 +34,9 @@ def _parts(destination: Destination) -> Parts:
         return ()
     if isinstance(destination, Mapping):
         return tuple(destination.items())
-    return (
-        tuple((to, None) for to in destination)
-        if isinstance(destination, tuple)
-        else (
-            (destination, 1.0),  # type: ignore[return-value]
-        )
-    )
+    if isinstance(destination, tuple):
+        return tuple((to, None) for to in destination)
+    return ((destination, 1.0),)  # type: ignore[return-value]
 
 
 def as_destination(label: Label, destination: Any) -> Destination:
