@@ -85,15 +85,15 @@ def bind(
         lists = {"": given}
         if isinstance(given, Mapping):
             lists = {_text(name): labels for name, labels in given.items()}
-            if not lists or len(lists) < len(given):
-                problem = "There is no list, or two have one name: name at least one, each once."
+            if not lists or "" in lists or len(lists) < len(given):
+                problem = "There is no list, or one without a name of its own: name each list."
                 raise UnlabelError(problem, argument="allow")
         labels = {name: _labels_of(name, each) for name, each in lists.items()}
         column_of = {str(label): column for column, label in enumerate(classes_out)}
         texts = dict.fromkeys(str(label) for each in labels.values() for label in each)
-        _refuse_others(
-            [text for text in texts if text not in column_of], classes_out, plan, classes_in
-        )
+        others = [text for text in texts if text not in column_of]
+        if others:
+            raise _not_given(others, classes_out, plan, classes_in)
         allowed = np.zeros((len(labels), len(classes_out)), dtype=np.bool_)
         for row, each in zip(allowed, labels.values(), strict=True):
             row[[column_of[str(label)] for label in each]] = True
@@ -108,24 +108,24 @@ def _labels_of(name: str, given: Any) -> tuple[Label, ...]:
         return labels
 
 
-def _refuse_others(
+def _not_given(
     texts: Sequence[str], classes_out: Sequence[Label], plan: LabelPlan, classes_in: Sequence[Label]
-) -> None:
-    """Raise an error if there are labels that a filter does not give, saying what they became."""
+) -> UnlabelError:
+    """Return an error for labels that a filter does not give, with what became of them."""
     changes = changes_by_column(matched(plan, classes_in), classes_in)
     became = {str(classes_in[column]): in_words(parts) for column, parts in changes.items()}
     gone = [f"{SHORT.repr(text)} is now {became[text]}" for text in texts if text in became]
-    if gone:
-        more = f" and {len(gone) - MOST_NAMED:,} more" if len(gone) > MOST_NAMED else ""
-        problem = f"The filter changes allowed labels: {', '.join(gone[:MOST_NAMED])}{more}."
-        raise UnlabelError(problem, argument="allow")
-    if texts:
-        raise no_such_label(texts[0], classes_out, owner="filter's result", argument="allow")
+    if not gone:
+        return no_such_label(texts[0], classes_out, owner="filter's result", argument="allow")
+    more = f" and {len(gone) - MOST_NAMED:,} more" if len(gone) > MOST_NAMED else ""
+    problem = f"The filter changes allowed labels: {', '.join(gone[:MOST_NAMED])}{more}."
+    return UnlabelError(problem, argument="allow")
 
 
 def _text(name: Any) -> str:
+    """Return the name of a list as text, empty where it is missing."""
     try:
-        return str(plain_label(name))
+        return "" if is_missing(name) else str(plain_label(name))
     except UnlabelError:
         return str(name)
 

@@ -25,7 +25,16 @@ from unlabel.errors import UnlabelError
 MAX_COMPARED, COMPARED_LETTERS = 10_000, 32
 LEAST_SIMILARITY = 0.66  # of `difflib`: three letters of which two changed places
 INT64 = 1 << 63
-SHORT = Repr()
+
+
+class _Short(Repr):
+    """Shortened texts of values, also of whole numbers that are too long for Python to print."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if -INT64 < x < INT64 else "beyond 64 bits"
+
+
+SHORT = _Short()
 SHORT.maxstring = SHORT.maxother = SHORT.maxlong = 60
 SURROGATES = re.compile("[\ud800-\udfff]")  # no file can hold them
 
@@ -145,13 +154,14 @@ def nearest(label: object, classes: Sequence[Label]) -> Label | None:
     >>> nearest("lynks", ["cat", "Lynx"]), nearest("oos", ["todo_list", "text"])
     ('Lynx', None)
     """
-    by_text = {_folded(known): known for known in reversed(classes[:MAX_COMPARED])}
-    near = difflib.get_close_matches(_folded(label), by_text, n=1, cutoff=LEAST_SIMILARITY)
+    by_text = {_folded(k)[:COMPARED_LETTERS]: k for k in reversed(classes[:MAX_COMPARED])}
+    text = _folded(label)[:COMPARED_LETTERS]
+    near = difflib.get_close_matches(text, by_text, n=1, cutoff=LEAST_SIMILARITY)
     return by_text[near[0]] if near else None
 
 
 def _folded(label: object) -> str:
-    return unicodedata.normalize("NFKC", str(label)[:COMPARED_LETTERS]).casefold()
+    return unicodedata.normalize("NFKC", str(label)).casefold()
 
 
 def no_such_label(

@@ -43,7 +43,8 @@ def _destination(label: str, value: Any) -> Any:
     problem = None
     if value == "":  # people may mean that the label is removed
         problem = "It is empty: write false to remove the label, or a label."
-    if isinstance(value, dict) and not all(isinstance(w, int | float) for w in value.values()):
+    weights = [*value.values()] if isinstance(value, dict) else [1, 1]
+    if len(weights) < 2 or not all(isinstance(weight, int | float) for weight in weights):
         problem = "It is a table that is not weights: write labels with dots in quotes."
     if problem is not None:
         raise UnlabelError(problem, row=f"the destination of {SHORT.repr(label)}")

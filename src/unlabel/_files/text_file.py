@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from unlabel.labels import listing
 
 MAX_BYTES = 64 << 20
 TABLES = (".csv", ".tsv")
+COMMENTS = re.compile(r"(?:(?:#[^\n]*|\r?)\n)*")
 
 
 def read_text(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> tuple[str, str]:
@@ -55,18 +57,16 @@ def table_rows(
     that it lacks are empty. Cells are separated by what the header has most of: tabs, commas or
     semicolons. Empty lines are left out, and lines with # before the header.
     """
-    head = next((line for line in text.splitlines() if line and line[0] != "#"), "")
-    text = text[text.index(head) :]
-    rows = csv.reader(
-        io.StringIO(text, newline=""), delimiter=max("\t,;", key=head.count), strict=True
-    )
-    place = "line 1"
+    start = len(COMMENTS.match(text)[0])  # type: ignore[index]
+    head, above = text[start:].partition("\n")[0], text.count("\n", 0, start)
+    content = io.StringIO(text[start:], newline="")
+    rows = csv.reader(content, delimiter=max("\t,;", key=head.count), strict=True)
     try:
         header = next(rows, [])
         at = [_column(header, names) for names in columns]
         at += [header.index(name) if name in header else len(header) for name in optional]
         for row in rows:
-            place = f"line {rows.line_num}"
+            place = f"line {above + rows.line_num}"
             if row and len(row) != len(header):
                 raise UnlabelError(
                     f"It has {len(row)} cells and the header {len(header)}: correct it, with "
@@ -77,6 +77,7 @@ def table_rows(
                 row.append("")
                 yield place, [row[column] for column in at]
     except csv.Error as error:
+        place = f"line {above + rows.line_num}"
         raise UnlabelError(f"It cannot be read: {error}.", row=place) from error
 
 
@@ -88,5 +89,5 @@ def _column(header: Sequence[str], names: Sequence[str]) -> int:
             raise UnlabelError(f"It has several columns {name!r}: rename all but one.")
     known = " or ".join(map(repr, names))
     raise UnlabelError(
-        f"It has no column {known} among {listing(header) or 'nothing'}: name it so."
+        f"It has no column {known} among {listing(header) or 'nothing'}: rename that column, or give its name."
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Labels = tuple[Label, ...]
 MOST_SHOWN = 8
-MOST_COMPARISONS = 100_000  # about a second; labels beyond get no nearest one
+MOST_COMPARISONS = 50_000  # some seconds at worst; labels beyond get no nearest one
 # In shorter texts another letter is often another word, and another sign too: C, C++, C#.
 LEAST_LETTERS = 4
 MOST_LETTERS = 64  # the variants of a text take memory by the square of its length

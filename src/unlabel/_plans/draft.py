@@ -81,10 +81,10 @@ def _refuse_undecided(pairs: dict[str, dict[str, float | None]]) -> None:
     undecided = {
         "new labels without an old one": [*pairs.get("", ())],
         "labels with and without a destination": [old for old, to in several.items() if "" in to],
-        "labels with several destinations and not a weight for each": [
+        "labels with several destinations and no weights": [
             old for old, to in several.items() if "" not in to and None in to.values()
         ],
     }
     found = [f"{what}, {listing(labels, 20)}" for what, labels in undecided.items() if labels]
     if found:
-        raise UnlabelError(f"The pairs are no plan yet; correct {'; '.join(found)}.")
+        raise UnlabelError(f"Some pairs need a decision first: {'; '.join(found)}.")

@@ -11,7 +11,7 @@ import numpy as np
 
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError, located
-from unlabel.labels import as_labels
+from unlabel.labels import SHORT, as_labels
 
 if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
@@ -34,13 +34,9 @@ def _parts(destination: Destination) -> Parts:
         return ()
     if isinstance(destination, Mapping):
         return tuple(destination.items())
-    return (
-        tuple((to, None) for to in destination)
-        if isinstance(destination, tuple)
-        else (
-            (destination, 1.0),  # type: ignore[return-value]
-        )
-    )
+    if isinstance(destination, tuple):
+        return tuple((to, None) for to in destination)
+    return ((destination, 1.0),)  # type: ignore[return-value]
 
 
 def as_destination(label: Label, destination: Any) -> Destination:
@@ -65,8 +61,8 @@ def as_destination(label: Label, destination: Any) -> Destination:
 def _check_weights(labels: Sequence[Label], weights: Sequence[Any]) -> None:
     for to, weight in zip(labels, weights, strict=True):
         is_number = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
-        if not (is_number and 0 < weight < math.inf):
-            problem = f"The weight of {to!r} is {weight!r}: give a number above 0."
+        if not (is_number and 0 < weight < 1e9):
+            problem = f"The weight of {to!r} is {SHORT.repr(weight)}: give a number above 0."
             raise UnlabelError(problem, argument="changes")
     total = math.fsum(weights)
     if abs(total - 1) > WEIGHT_TOLERANCE:
