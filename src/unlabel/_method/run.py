@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -79,6 +78,8 @@ def in_chunks(
     chunks = [slice(start, start + size) for start in range(0, n_rows, size)]
     if threads == 1 or len(chunks) == 1:
         return [*map(work, chunks)]
+    from concurrent.futures import ThreadPoolExecutor  # slow to import, and for large arrays alone
+
     with ThreadPoolExecutor(min(threads, len(chunks))) as pool:
         return [*pool.map(work, chunks)]
 
