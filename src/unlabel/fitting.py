@@ -91,7 +91,7 @@ def fit_filter(
         temperature = fit_temperature(_exact(rows[at]), kind, truth[at])
     references = reference_rows(rows, truth, outcome.removed, hashes)
     means = shares = np.zeros((0, len(names)))
-    remarks = []
+    remarks: list[str] = []
     if method == "osr":
         given = [at_temperature(_exact(rows[at]), kind, temperature) for at in references]
         kinds = {each for _, each in given} or {kind}

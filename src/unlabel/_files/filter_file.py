@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def save(fitted: OutputFilter, path: str | os.PathLike[str]) -> None:
 
     plan, column_of = fitted.plan, columns_of(fitted.classes_in)
     changes = [
-        (column_of[label], [*to.items()] if hasattr(to, "items") else to)
+        (column_of[label], [*to.items()] if isinstance(to, Mapping) else to)
         for label, to in plan.changes.items()
     ]
     texts = {"unlisted": plan.unlisted, "title": plan.title, "note": plan.note}

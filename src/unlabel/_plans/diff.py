@@ -63,7 +63,8 @@ class PlanDiff:
         if self.unlisted:
             rows.append(("~ labels not listed", " -> ".join(self.unlisted)))
         counts = map(len, (self.dropped, self.changed, self.added))
-        return "\n".join([*aligned(rows), "{:,} dropped, {:,} changed, {:,} added.".format(*counts)])
+        total = "{:,} dropped, {:,} changed, {:,} added.".format(*counts)
+        return "\n".join([*aligned(rows), total])
 
 
 def diff_of(a: LabelPlan, b: LabelPlan) -> PlanDiff:
