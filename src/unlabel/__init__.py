@@ -6,35 +6,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unlabel.allow import AllowLists
+    from unlabel.answers import AnswerRule
     from unlabel.errors import UnlabelError
     from unlabel.filter import OutputFilter
-    from unlabel.plan import LabelPlan
-    from unlabel.sklearn import LabelRemovalClassifier, LabelRemover
+    from unlabel.plan import LabelPlan, PlanCheck, PlanDiff
 
     __version__: str
 
-__all__ = [
-    "AllowLists",
-    "LabelPlan",
-    "LabelRemovalClassifier",
-    "LabelRemover",
-    "OutputFilter",
-    "UnlabelError",
-]
-
 _HOMES = {
-    "AllowLists": "unlabel.allow",
+    "AnswerRule": "unlabel.answers",
     "LabelPlan": "unlabel.plan",
-    "LabelRemovalClassifier": "unlabel.sklearn",
-    "LabelRemover": "unlabel.sklearn",
     "OutputFilter": "unlabel.filter",
+    "PlanCheck": "unlabel.plan",
+    "PlanDiff": "unlabel.plan",
     "UnlabelError": "unlabel.errors",
 }
 
+__all__ = ["AnswerRule", "LabelPlan", "OutputFilter", "PlanCheck", "PlanDiff", "UnlabelError"]
+
 
 def __getattr__(name: str) -> Any:
-    """Find a public name when it is asked for: applying a filter needs no scikit-learn."""
+    """Find a public name when it is asked for: reading a plan needs no filter."""
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version(__name__)
     if name not in _HOMES:
