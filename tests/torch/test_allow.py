@@ -17,7 +17,8 @@ import golden_answers
 from golden_answers import GOLDEN, LISTS
 from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter
 from unlabel import OutputFilter, UnlabelError
-from unlabel.torch import FilterModule, chain, operator, remove_labels
+from unlabel.torch import FilterModule, operator, remove_labels
+from unlabel.torch import plain as torch_plain
 
 needs_cuda = pytest.mark.skipif(
     not (torch.cuda.is_available() and operator.has_kernels()), reason="no CUDA device here"
@@ -74,8 +75,8 @@ def test_every_form_gives_what_loops_and_numpy_do(
     images, wanted = rows.T.reshape(1, 8, 2, 2), allow.T.reshape(1, -1, 2, 2)
     flags = (-1, input == "logits", output == "log_probabilities")
     forms = [
-        chain.filter_rows(rows, module._recipe(), *flags, form, allow, scores == "absolute")
-        for form in (chain.jump, chain.walk)
+        torch_plain.filter_rows(rows, module._recipe(), *flags, form, allow, scores == "absolute")
+        for form in (torch_plain.jump, torch_plain.walk)
     ]
     for result in (
         module(rows, allow),
@@ -310,8 +311,8 @@ def test_the_operator_passes_the_checks_of_pytorch():
 def test_what_the_kernels_give_is_restricted(monkeypatch, output, dtype, scores):
     def stand_in(rows, n_retained, dim, logits, log_output, *arrays):
         assert (rows.dtype, len(arrays), log_output) == (torch.float32, 4, True)
-        options = (dim, logits, log_output, chain.jump)
-        return chain.filter_rows(rows, chain.Recipe(n_retained, *arrays), *options)
+        options = (dim, logits, log_output, torch_plain.jump)
+        return torch_plain.filter_rows(rows, torch_plain.Recipe(n_retained, *arrays), *options)
 
     kernels = SimpleNamespace(filter_rows=stand_in)
     monkeypatch.setattr("unlabel.torch.kernels", kernels, raising=False)

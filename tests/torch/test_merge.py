@@ -25,7 +25,8 @@ from plain_merge import (
 )
 from plain_plan import result_labels
 from unlabel import OutputFilter
-from unlabel.torch import FilterModule, chain, operator
+from unlabel.torch import FilterModule, operator
+from unlabel.torch import plain as torch_plain
 
 needs_cuda = pytest.mark.skipif(
     not (torch.cuda.is_available() and operator.has_kernels()), reason="no CUDA device here"
@@ -80,7 +81,10 @@ def test_every_form_gives_what_loops_over_the_labels_do(
         module(rows),
         FilterModule(fitted, output=output, dim=0)(rows.T).T,
         FilterModule(fitted, output=output, dim=1)(rows.T.view(1, n, 2, 2)).movedim(1, -1)[0],
-        *(chain.filter_rows(rows, module._recipe(), *options, f) for f in (chain.jump, chain.walk)),
+        *(
+            torch_plain.filter_rows(rows, module._recipe(), *options, f)
+            for f in (torch_plain.jump, torch_plain.walk)
+        ),
     ):
         assert result.dtype == dtype
         assert_close(result.reshape(len(rows), -1), expected, TOLERANCE[dtype], output)
@@ -259,8 +263,8 @@ def test_rows_that_are_not_probabilities_become_nan(output, form, device):
 def test_what_the_kernels_give_is_merged_and_calibrated(monkeypatch, output, dtype):
     def stand_in(rows, n_retained, dim, logits, log_output, *arrays):
         assert (rows.dtype, len(arrays)) == (torch.float32, 4)  # without a temperature
-        options = (dim, logits, log_output, chain.jump)
-        return chain.filter_rows(rows, chain.Recipe(n_retained, *arrays), *options)
+        options = (dim, logits, log_output, torch_plain.jump)
+        return torch_plain.filter_rows(rows, torch_plain.Recipe(n_retained, *arrays), *options)
 
     kernels = SimpleNamespace(filter_rows=stand_in)
     monkeypatch.setattr("unlabel.torch.kernels", kernels, raising=False)

@@ -10,14 +10,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from unlabel.fitting import fit_filter
-from unlabel.torch import FilterModule, chain, operator
-from unlabel.torch.chain import Recipe
+from unlabel.torch import FilterModule, operator
+from unlabel.torch import plain as torch_plain
+from unlabel.torch.plain import Recipe
 
 needs_cuda = pytest.mark.skipif(
     not (torch.cuda.is_available() and operator.has_kernels()), reason="no CUDA device here"
 )
 CHAINS = [(3, 1), (10, 1), (10, 7), (100, 10), (100, 60), (1000, 100)]
-FORMS = {"jump": chain.jump, "walk": chain.walk}
+FORMS = {"jump": torch_plain.jump, "walk": torch_plain.walk}
 INPUTS = ("probabilities", "logits")
 OUTPUTS = ("probabilities", "log_probabilities")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 2e-3, torch.bfloat16: 4e-3}
@@ -84,7 +85,7 @@ def test_every_form_gives_what_numpy_does(n, k, input, output, dtype, temperatur
     module = FilterModule(fitted, output=output)
     options = (-1, input == "logits", output == "log_probabilities")
     results = [
-        chain.filter_rows(rows, recipe_of(module), *options, form) for form in FORMS.values()
+        torch_plain.filter_rows(rows, recipe_of(module), *options, form) for form in FORMS.values()
     ]
     for result in (module(rows), *results):
         result = result.double().exp() if output == "log_probabilities" else result
@@ -113,7 +114,7 @@ def test_extreme_rows_have_finite_results_and_gradients(seed, input, dtype):
         options = (-1, input == "logits", output == "log_probabilities")
         for form in FORMS.values():
             given = torch.tensor(rows).to(dtype).requires_grad_()
-            result = chain.filter_rows(given, recipe_of(module), *options, form)
+            result = torch_plain.filter_rows(given, recipe_of(module), *options, form)
             (result * torch.arange(3)).clamp(min=-100).sum().backward()
             assert result.isfinite().all()
             assert given.grad.isfinite().all()
@@ -131,7 +132,7 @@ def test_log_probabilities_of_rows_without_a_residual_are_those_of_a_softmax(for
     expected = rows[:, fitted.retained_columns].log_softmax(1)
     assert expected.min() < -88  # as probabilities they would underflow
     for result in (
-        chain.filter_rows(rows, recipe_of(module), -1, True, True, FORMS[form]),
+        torch_plain.filter_rows(rows, recipe_of(module), -1, True, True, FORMS[form]),
         FilterModule(fitted, output="log_probabilities")(rows),
     ):
         torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6)
@@ -142,8 +143,8 @@ def test_jumping_takes_no_step_that_is_ruled_out(monkeypatch, k):
     fitted, removed = fitted_chain(100, k, input="logits")
     rows = torch.full((20, 100), -5.0)
     rows[:10, removed[3]] = rows[5:15, removed[k - 1]] = 9.0
-    calls, step = [], chain._step
-    monkeypatch.setattr(chain, "_step", lambda *given: calls.append(given) or step(*given))
+    calls, step = [], torch_plain._step
+    monkeypatch.setattr(torch_plain, "_step", lambda *given: calls.append(given) or step(*given))
     FilterModule(fitted)(rows.requires_grad_())
     assert 1 <= len(calls) <= 4
 

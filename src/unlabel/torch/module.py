@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from unlabel._typing import SCORES, InputKind, Scores
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
-from unlabel.torch.chain import Recipe, are_probabilities
 from unlabel.torch.checks import check_allow, check_confidences, digests, refuse_other_filters
 from unlabel.torch.merge import Merge, arrays_of, groups_of
 from unlabel.torch.operator import filter_rows
+from unlabel.torch.plain import Recipe, are_probabilities
 from unlabel.validation import choice
 
 Output = Literal["probabilities", "log_probabilities"]

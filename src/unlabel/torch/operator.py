@@ -15,10 +15,10 @@ from unlabel._method.chain import LARGEST
 from unlabel._method.chain import Recipe as CoreRecipe
 from unlabel._method.merge import Merge as CoreMerge
 from unlabel._method.restrict import restrict
-from unlabel.torch import chain
-from unlabel.torch.chain import SUM_TOLERANCE, Recipe
+from unlabel.torch import plain
 from unlabel.torch.gradients import LIMITS
 from unlabel.torch.merge import Merge
+from unlabel.torch.plain import SUM_TOLERANCE, Recipe
 
 KERNEL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -39,17 +39,17 @@ def filter_rows(
     follow = choose(rows)
     if follow is None:
         return operator(rows, allow, *taken_apart(recipe), dim, logits, log_output, absolute)
-    return chain.filter_rows(rows, recipe, dim, logits, log_output, follow, allow, absolute)
+    return plain.filter_rows(rows, recipe, dim, logits, log_output, follow, allow, absolute)
 
 
-def choose(rows: Tensor) -> chain.Driver | None:
+def choose(rows: Tensor) -> plain.Driver | None:
     """Give the plain form to use, or None for the operator.
 
     Derivatives need the plain form, and so do exported graphs, which run without unlabel.
     """
     # Not `is_exporting()`: compilers of some versions take it for true.
     if torch.compiler._is_exporting_flag:
-        return chain.walk
+        return plain.walk
     if torch.compiler.is_compiling():
         return None
     inner = rows
@@ -60,7 +60,7 @@ def choose(rows: Tensor) -> chain.Driver | None:
     if not (is_transformed or has_gradient or forward_ad.unpack_dual(inner).tangent is not None):
         return None
     is_plain = type(rows) in (Tensor, torch.nn.Parameter) and not is_transformed
-    return chain.jump if is_plain and inner is rows and not rows.is_meta else chain.walk
+    return plain.jump if is_plain and inner is rows and not rows.is_meta else plain.walk
 
 
 def taken_apart(recipe: Recipe) -> tuple[list[Tensor], list[int]]:
@@ -102,7 +102,7 @@ def operator(
         return _in_the_core(rows, recipe, dim, logits, log_output, allow, absolute)
     if rows.is_cuda and rows.dtype in KERNEL_TYPES and has_kernels():
         return _in_kernels(rows, recipe, dim, logits, log_output, allow, absolute)
-    return chain.filter_rows(rows, recipe, dim, logits, log_output, chain.jump, allow, absolute)
+    return plain.filter_rows(rows, recipe, dim, logits, log_output, plain.jump, allow, absolute)
 
 
 def _in_the_core(
@@ -139,8 +139,8 @@ def _in_the_core(
         is_low = result < LIMITS[result.dtype].nothing
         low = (is_low if allow is None else is_low & allow).any(-1).nonzero()[:, 0]
         result = result.log_()
-        options = (chain.jump, None if allow is None else allow[low], absolute)
-        result[low] = chain.filter_rows(given[low], recipe, -1, logits, True, *options)
+        options = (plain.jump, None if allow is None else allow[low], absolute)
+        result[low] = plain.filter_rows(given[low], recipe, -1, logits, True, *options)
         result = result.clamp_(min=torch.finfo(rows.dtype).min)
     result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_results)
     return result.movedim(-1, dim).contiguous()
@@ -170,7 +170,7 @@ def _in_kernels(
         bare = recipe._replace(temperature=None, merge=None)
         logs = _in_kernels(rows.float(), bare, dim, logits, True).movedim(dim, -1)
         allow = None if allow is None else allow.movedim(dim, -1)
-        result = chain.finish(logs, recipe, log_output, rows.dtype, allow, absolute)
+        result = plain.finish(logs, recipe, log_output, rows.dtype, allow, absolute)
         return result.movedim(-1, dim).contiguous()
     arrays = [array.float() for array in recipe[2:-1] if array is not None]
     options = (recipe.n_retained, dim % rows.ndim, logits, log_output)
@@ -216,12 +216,12 @@ def backward(
     """Give the gradient with respect to the rows, by the plain form."""
     recipe = put_together(arrays, sizes)
 
-    def plain(rows: Tensor) -> Tensor:
-        options = (dim, logits, log_output, chain.jump, allow, absolute)
-        return chain.filter_rows(rows, recipe, *options)
+    def forward(rows: Tensor) -> Tensor:
+        options = (dim, logits, log_output, plain.jump, allow, absolute)
+        return plain.filter_rows(rows, recipe, *options)
 
     # Not `torch.autograd.grad`: an operator is executed below autograd.
-    result: Tensor = torch.func.vjp(plain, rows)[1](gradient)[0]
+    result: Tensor = torch.func.vjp(forward, rows)[1](gradient)[0]
     return result
 
 
