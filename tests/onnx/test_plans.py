@@ -45,10 +45,10 @@ def plain_results(rows, labels, plan, *, steps=None, temperature=1.0):
     stays = [plan.get(label, label) is not None for label in labels]
     retained, results = [label for label, there in zip(labels, stays, strict=True) if there], []
     for row in rows:
+        row = plain.at_temperature(row, temperature)
         left = masked(row[stays]) if steps is None else plain.apply_row(row, steps)
         totals = added_up(left, retained, plan)
-        powers = [mass ** (1 / temperature) for mass in totals.values()]
-        results.append([power / sum(powers) for power in powers])
+        results.append([mass / sum(totals.values()) for mass in totals.values()])
     return list(totals), np.array(results)
 
 
