@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-slow test-core test-lowest test-wheel test-serve fuzz check docs bench bench-tables clean
+.PHONY: demo test test-slow test-core test-lowest test-kernels test-wheel test-serve fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -34,6 +34,10 @@ test-core: .venv-core/.core
 # The same on the lowest versions allowed.
 test-lowest: .venv-lowest/.core
 	.venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
+
+# The kernel for GPUs in Triton's interpreter, on the CPU: 2 GB, and a minute.
+test-kernels: .venv-kernels/.kernels
+	TRITON_INTERPRET=1 .venv-kernels/bin/python -m pytest tests/torch/test_kernels.py
 
 # Build the wheel, install it into an environment with nothing else, use it, and run the demo from it.
 test-wheel:
@@ -76,7 +80,7 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
-	rm -rf $(VENV) .venv-core .venv-lowest .venv-serve .venv-wheel dist demo results fuzz-failures docs/_build
+	rm -rf $(VENV) .venv-core .venv-kernels .venv-lowest .venv-serve .venv-wheel dist demo results fuzz-failures docs/_build
 
 # One stamp file per purpose, so that nothing is installed twice.
 $(VENV)/.demo: EXTRA := cli
@@ -103,6 +107,12 @@ $(VENV)/.test $(VENV)/.bench $(VENV)/.ci: TORCHVISION := 1
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
 		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
+	@touch $@
+
+.venv-kernels/.kernels: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
+		--constraint constraints.txt --editable '.[torch]' hypothesis pytest triton
 	@touch $@
 
 # Triton's wheel is there for the server itself, which runs Python models on an older NumPy.
