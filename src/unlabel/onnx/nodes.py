@@ -99,7 +99,7 @@ def arrays_of(fitted: OutputFilter) -> Arrays:
     recipe, merge = fitted.recipe, fitted.recipe.merge
     steps, removed = len(recipe.pulls), len(recipe.removed)
     # A filter without steps needs only the retained labels.
-    at, parts, sizes = np.arange(removed - steps, len(recipe.order)), 1.0, None
+    at, parts, sizes = np.arange(removed - steps, len(recipe.order)), np.ones(1), None
     if merge is not None:
         at = np.concatenate([at[:steps], removed + merge.sources])
         parts, sizes = merge.weights, np.diff(merge.starts, append=len(merge.sources))

@@ -142,7 +142,7 @@ class FilterModule(nn.Module):
         merge = [self.get_buffer(name) if self.groups else None for name in MERGE]
         temperature = self.temperature if self.is_calibrated else None
         n_retained = len(self.classes_in) - len(self.removed_columns)
-        return Recipe(n_retained, *steps, temperature, *merge, groups=self.groups)
+        return Recipe._make([n_retained, *steps, temperature, *merge, self.groups])
 
     def _note_temperature(self, *loaded: object) -> None:
         """Look at the temperature once: looking at it for each tensor would wait for the device."""

@@ -136,13 +136,14 @@ def _core_recipe(recipe: Recipe) -> CoreRecipe:
     # A coarser type may have turned the largest of the numbers into infinity.
     limit = recipe.no_residual_below.double().clamp(max=LARGEST)
     numbers = torch.stack([*wide, limit, recipe.share_sums.double()])
-    if recipe.sources is not None and recipe.starts is not None and recipe.weights is not None:
+    if recipe.groups:
         sources, weights = recipe.sources.numpy(), recipe.weights.double().numpy()
         # It may have rounded the weights of a split too, which sum to 1.
         weights = weights / np.bincount(sources, weights)[sources]
         merge = CoreMerge(sources, recipe.starts.numpy(), weights)
-    arrays = [x.double().numpy() for x in (recipe.residual_weights, recipe.shares, numbers)]
-    return CoreRecipe(order, *arrays, order[-recipe.n_retained :], merge)
+    steps = (recipe.residual_weights, recipe.shares, numbers)
+    weights, shares, numbers = (each.double().numpy() for each in steps)
+    return CoreRecipe(order, weights, shares, numbers, order[-recipe.n_retained :], merge)
 
 
 def _in_the_kernel(
@@ -151,7 +152,7 @@ def _in_the_kernel(
     from unlabel.torch import kernels
 
     with torch.cuda.device_of(rows):
-        if recipe.places is None and allow is None:
+        if not recipe.groups and allow is None:
             return kernels.filter_rows(rows.contiguous(), recipe, dim, logits, log_output)
         logs = kernels.filter_rows(rows.float().contiguous(), recipe, dim, logits, True)
     allow = None if allow is None else allow.movedim(dim, -1)

@@ -90,7 +90,7 @@ def finish(
     logs: Tensor, recipe: Recipe, log_output: bool, dtype: torch.dtype, allow: Tensor | None
 ) -> Tensor:
     """Turn logarithms over the retained labels into the result."""
-    if recipe.places is not None:
+    if recipe.groups:
         logs = _added_up(logs, recipe)
     if allow is not None:
         logs = _restricted(logs, allow)
@@ -101,7 +101,6 @@ def finish(
 
 def _added_up(logs: Tensor, recipe: Recipe) -> Tensor:
     """Turn logarithms of probabilities into those of their sums, each with its own maximum."""
-    assert recipe.weights is not None  # noqa: S101
     log_weights = recipe.weights.to(logs.dtype).log()
     columns, log_weights = (x[recipe.by_size] for x in (recipe.sources, log_weights))
     taken = logs.index_select(-1, columns) + log_weights

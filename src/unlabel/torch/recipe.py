@@ -14,7 +14,7 @@ MERGE = ("sources", "starts", "weights", "by_size", "places")
 
 
 class Recipe(NamedTuple):
-    """The arrays of the core's recipe, those that stand for nothing left out.
+    """The arrays of the core's recipe.
 
     Destinations with the same number of sources are added up at once, one slice of the labels
     after another. Unlike sums into given places, this gives the same bits on a GPU every time.
@@ -28,18 +28,18 @@ class Recipe(NamedTuple):
     complement: Tensor
     no_residual_below: Tensor
     share_sums: Tensor
-    temperature: Tensor | None = None  # 1
-    sources: Tensor | None = None  # nothing is merged or split
-    starts: Tensor | None = None
-    weights: Tensor | None = None
-    by_size: Tensor | None = None  # (e,): the entries, those of smaller destinations first
-    places: Tensor | None = None  # (m,): where the result's labels stand then
-    groups: tuple[tuple[int, int], ...] = ()  # numbers of destinations, and of sources of each
+    temperature: Tensor | None  # none: it is 1
+    sources: Tensor  # these are none where no labels are merged or split
+    starts: Tensor
+    weights: Tensor
+    by_size: Tensor  # (e,): the entries, those of smaller destinations first
+    places: Tensor  # (m,): where the result's labels stand then
+    groups: tuple[tuple[int, int], ...]  # numbers of destinations, and of sources of each
 
     @property
     def n_results(self) -> int:
         """The number of the result's labels."""
-        return self.n_retained if self.places is None else len(self.places)
+        return len(self.places) if self.groups else self.n_retained
 
 
 def arrays_of(filter: OutputFilter) -> tuple[dict[str, Any], tuple[tuple[int, int], ...]]:
