@@ -178,7 +178,7 @@ class Model(torch.nn.Module):
 
 def a_dimension_to_be_named():
     rows = torch.tensor(ROWS).reshape(-1, 2, 3, 3)
-    in_torch.remove_labels(Model(), WITHOUT_CAT, key="logits")(rows)
+    in_torch.attach(Model(), WITHOUT_CAT, key="logits")(rows)
 
 
 def an_upstream_that_does_not_listen():
@@ -251,7 +251,7 @@ CASES = {
         bert(*NAMES), WITHOUT_CAT
     ),
     "labels of another model": labels_of_another_model,
-    "an output with entries": lambda: in_torch.remove_labels(Model(), WITHOUT_CAT)(
+    "an output with entries": lambda: in_torch.attach(Model(), WITHOUT_CAT)(
         torch.tensor(ROWS)
     ),
     "a dimension to be named": a_dimension_to_be_named,

@@ -494,11 +494,11 @@ def test_each_text_has_only_the_labels_that_it_may_have(bert, tokenizer):
 def test_a_plain_filtered_model_keeps_the_output_of_transformers(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     fitted = golden_filter("osr", "logits")
-    filtered = unlabel.torch.remove_labels(bert, fitted, key="logits")
+    filtered = unlabel.torch.attach(bert, fitted, key="logits")
     with torch.no_grad():
         output, original = (each(**inputs, output_hidden_states=True) for each in (filtered, bert))
         with pytest.raises(UnlabelError, match=r"\(SequenceClassifierOutput\) has .*key='logits'"):
-            unlabel.torch.remove_labels(bert, fitted)(**inputs)
+            unlabel.torch.attach(bert, fitted)(**inputs)
     assert type(output) is type(original)
     assert output.hidden_states is not None
     assert all(map(torch.equal, output.hidden_states, original.hidden_states))

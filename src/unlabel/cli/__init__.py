@@ -186,10 +186,10 @@ def onnx(
 
     The outputs keep their names; an output with the top label is computed anew.
     """
-    from unlabel.onnx import graft_file
+    from unlabel.onnx import attach_to_file
 
     fitted = OutputFilter.load(filter).taking(input)
-    changed = graft_file(model, fitted, out, output=output, overwrite=force)
+    changed = attach_to_file(model, fitted, out, output=output, overwrite=force)
     print_line(f"{out}: {count_changes(fitted)} in {', '.join(changed)}.")
 
 
