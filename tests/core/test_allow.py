@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlabel import AllowLists, OutputFilter, UnlabelError
-from unlabel.fitting import fit_filter
+import doors
+from unlabel import AllowLists, UnlabelError
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
 LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]
-MASK = OutputFilter.mask(LABELS, ["fox"])
+MASK = doors.mask(LABELS, ["fox"])
 LISTS = {"north": ["ant", "bee"], "south": ["bee", "cat", "dog"], "zoo": ["emu"]}
 
 
@@ -36,7 +36,7 @@ def test_a_plain_loop_agrees_on_many_rows_and_lists():
     rng = np.random.default_rng(0)
     n, n_lists, n_rows = 12, 500, 100_000
     labels = [f"label {number}" for number in range(n)]
-    fitted = OutputFilter.mask(labels, labels[:2])
+    fitted = doors.mask(labels, labels[:2])
     sizes = rng.integers(1, n - 1, size=n_lists).tolist()
     lists = {
         f"list {k}": rng.permutation(labels[2:])[:size].tolist() for k, size in enumerate(sizes)
@@ -67,7 +67,9 @@ def test_lists_matrices_and_single_lists_agree_with_a_plain_loop(names, scores, 
     rows = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     rows = (logits if kind == "logits" else rows).astype(dtype)
     reference = np.random.default_rng(0).dirichlet(np.ones(6), 12)
-    fitted = fit_filter(reference, ["fox"] * 12, classes=LABELS, remove=["fox"]).taking(kind)
+    fitted = doors.with_kind(
+        doors.fit(reference, ["fox"] * 12, classes=LABELS, remove=["fox"]), kind
+    )
     filtered = fitted.apply(rows.astype(np.float64)).tolist()
     matrix = np.array([[label in LISTS[name] for label in LABELS[:5]] for name in names])
     expected = [restricted(row, may, scores) for row, may in zip(filtered, matrix, strict=True)]
@@ -84,7 +86,7 @@ def test_lists_matrices_and_single_lists_agree_with_a_plain_loop(names, scores, 
     np.testing.assert_allclose(results[0], expected, rtol=0, atol=tolerance)
     kept = [sum(restricted(r, m, "absolute")) for r, m in zip(filtered, matrix, strict=True)]
     lost = 1 - np.array(kept)
-    mass = fitted.not_allowed_mass(rows, matrix)
+    mass = doors.run(fitted, rows, allow=matrix).not_allowed
     np.testing.assert_allclose(mass, lost, rtol=0, atol=max(tolerance, 1e-12))
 
 
@@ -93,11 +95,11 @@ def test_a_row_whose_allowed_labels_hold_nothing_is_uniform_over_them():
     np.testing.assert_array_equal(MASK.apply(rows, allow=["ant", "bee"]), [[0.5, 0.5, 0, 0, 0]])
     absolute = MASK.apply(rows, allow=["ant", "bee"], scores="absolute")
     np.testing.assert_array_equal(absolute, np.zeros((1, 5)))
-    np.testing.assert_array_equal(MASK.not_allowed_mass(rows, ["ant", "bee"]), [1.0])
+    np.testing.assert_array_equal(doors.run(MASK, rows, allow=["ant", "bee"]).not_allowed, [1.0])
 
 
 def test_lists_come_after_the_change_and_name_its_labels():
-    fitted = OutputFilter.mask(LABELS, {"ant": "insect", "bee": "insect", "fox": None})
+    fitted = doors.mask(LABELS, {"ant": "insect", "bee": "insect", "fox": None})
     result = fitted.apply([[0.1, 0.3, 0.2, 0.2, 0.1, 0.1]], allow=["insect", "cat"])
     np.testing.assert_allclose(result, [[2 / 3, 1 / 3, 0, 0]], rtol=1e-15)
 
@@ -115,13 +117,13 @@ def test_labels_that_the_plan_retired_are_counted_and_others_are_unmatched():
 
 
 def test_labels_of_the_same_text_are_not_told_apart_silently():
-    fitted = OutputFilter.mask([1, "1", "a"], ["a"])
+    fitted = doors.mask([1, "1", "a"], ["a"])
     with pytest.raises(UnlabelError, match="labels are the same text"):
         fitted.apply([[0.5, 0.25, 0.25]], allow=AllowLists({"x": ["1"]}).rows(["x"]))
 
 
 def test_labels_of_lists_with_the_same_text_are_one_label():
-    numbered = OutputFilter.mask([1, 2, 3, 4], [4])
+    numbered = doors.mask([1, 2, 3, 4], [4])
     lists = AllowLists({"one": [1, 2], "other": ["1", "3"]})
     expected = [[True, True, False], [True, False, True]]
     assert lists.matched(numbered.classes).allowed.tolist() == expected
@@ -160,7 +162,7 @@ def test_allowed_labels_in_other_dimensions_than_the_rows_are_refused():
 @pytest.mark.parametrize("lead", [20, 88, 100, 300])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_allowed_labels_far_below_the_others_keep_their_ratio(lead, dtype):
-    fitted = OutputFilter.mask(["a", "b", "c", "d"], ["d"], input="logits")
+    fitted = doors.mask(["a", "b", "c", "d"], ["d"], kind="logits")
     row = np.array([[0, -lead, -lead - 2, 1], [1, 0, 1, 0]], dtype=dtype)
     found = fitted.apply(row, allow=["b", "c"])
     expected = fitted.apply(row.astype(np.float64), allow=["b", "c"])
@@ -170,7 +172,7 @@ def test_allowed_labels_far_below_the_others_keep_their_ratio(lead, dtype):
 
 
 def test_many_rows_far_from_their_lists_are_those_of_float64():
-    fitted = OutputFilter.mask(["a", "b", "c", "d"], ["d"], input="logits")
+    fitted = doors.mask(["a", "b", "c", "d"], ["d"], kind="logits")
     rows = np.random.default_rng(0).normal(0, 2, (40_000, 4)).astype(np.float32)
     rows[:, 1:3] -= 100
     found = fitted.apply(rows, allow=["b", "c"])
@@ -230,7 +232,7 @@ def test_a_label_that_an_iterator_gives_twice_is_refused_too():
 
 
 def test_the_literal_method_takes_no_lists():
-    fitted = fit_filter(np.eye(3), [0, 1, 2], remove=[0], method="literal")
+    fitted = doors.fit(np.eye(3), [0, 1, 2], remove=[0], method="literal")
     with pytest.raises(UnlabelError, match="leave out `allow`"):
         fitted.apply(np.eye(3), allow=[1])
 
@@ -243,10 +245,10 @@ def test_rows_of_any_shape(shape):
     rows = np.random.default_rng(0).dirichlet(np.ones(6), int(np.prod(shape[:-1])))
     expected = MASK.apply(rows.reshape(-1, 6)).reshape(*shape[:-1], 5)
     np.testing.assert_array_equal(MASK.apply(rows.reshape(shape)), expected)
-    mass = MASK.removed_mass(rows.reshape(shape))
-    np.testing.assert_array_equal(mass, MASK.removed_mass(rows).reshape(shape[:-1]))
+    mass = doors.run(MASK, rows.reshape(shape)).removed_mass
+    np.testing.assert_array_equal(mass, doors.run(MASK, rows).removed_mass.reshape(shape[:-1]))
     allowed = np.ones((*shape[:-1], 5), dtype=bool)
-    not_allowed = MASK.not_allowed_mass(rows.reshape(shape), allowed)
+    not_allowed = doors.run(MASK, rows.reshape(shape), allow=allowed).not_allowed
     np.testing.assert_array_equal(not_allowed, np.zeros(shape[:-1]))
     np.testing.assert_allclose(MASK.apply(rows.reshape(shape), allow=allowed), expected, rtol=1e-15)
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import doors
 from golden_integrations import DTYPES, INPUTS, METHODS, TOLERANCE, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
-from unlabel.fitting import fit_filter
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -25,16 +25,18 @@ def test_numpy_reproduces_the_golden_file(method, input, dtype):
 def test_the_removed_mass_comes_with_the_filtered_rows(method, input):
     rows, _ = golden_case("osr", input, "float64")
     truth = np.arange(len(rows)) % rows.shape[1]
-    fitted = fit_filter(rows, truth, remove=[2, 0], method=method, input=input)
+    fitted = doors.fit(rows, truth, remove=[2, 0], method=method, kind=input)
     filtered = fitted.filter_checked(rows, with_mass=True)
     np.testing.assert_array_equal(filtered.rows, fitted.apply(rows))
-    np.testing.assert_allclose(filtered.removed_mass, fitted.removed_mass(rows), rtol=1e-12)
+    np.testing.assert_allclose(
+        filtered.removed_mass, doors.run(fitted, rows).removed_mass, rtol=1e-12
+    )
 
 
 def test_filtered_means_have_the_temperature_of_results():
-    fitted = fit_filter([[0.5, 0.4, 0.1], [0.7, 0.2, 0.1]], [0, 0], remove=[0])
+    fitted = doors.fit([[0.5, 0.4, 0.1], [0.7, 0.2, 0.1]], [0, 0], remove=[0])
     np.testing.assert_allclose(fitted.filtered_means(), [[0.75, 0.25]], rtol=1e-14)
-    ours = replace(fitted, temperature=2.0).filtered_means()
+    ours = doors.at_temperature(fitted, 2.0).filtered_means()
     roots = np.sqrt([[0.75, 0.25]])
     np.testing.assert_allclose(ours, roots / roots.sum(), rtol=1e-14)
 
@@ -73,7 +75,7 @@ def test_a_filter_that_no_rows_could_give_is_refused(changes, message):
 @pytest.fixture
 def of_three(cifar10):
     logits, labels = cifar10
-    return fit_filter(logits, labels, remove=[0, 4, 7], input="logits")
+    return doors.fit(logits, labels, remove=[0, 4, 7], kind="logits")
 
 
 def test_no_step_can_be_dropped_changed_or_moved(of_three):
@@ -98,7 +100,7 @@ def test_labels_cannot_change_places(of_three):
 
 def test_a_temperature_is_a_number(of_three):
     with pytest.raises(UnlabelError, match="The temperature is '1'"):
-        replace(of_three, temperature="1")
+        doors.at_temperature(of_three, "1")
 
 
 def test_everything_but_the_steps_can_be_changed(of_three):
@@ -125,10 +127,10 @@ def test_filters_are_equal_when_all_that_they_hold_is(of_three, tmp_path):
 
 
 def test_a_thousand_labels_are_not_all_shown():
-    fitted = OutputFilter.mask(range(1000), range(900))
+    fitted = doors.mask(range(1000), range(900))
     assert repr(fitted) == (
         "<OutputFilter: 0, 1, 2, 3, 4, 5, 6, 7 and 892 more removed from 1000 labels, "
         "100 left, method='mask', input='probabilities', temperature=1>"
     )
-    assert len(repr(OutputFilter.mask(["a" * 1000, "b"], ["a" * 1000]))) < 200
-    assert repr(OutputFilter.mask([0, 1], [])).startswith("<OutputFilter: nothing removed from 2")
+    assert len(repr(doors.mask(["a" * 1000, "b"], ["a" * 1000]))) < 200
+    assert repr(doors.mask([0, 1], [])).startswith("<OutputFilter: nothing removed from 2")

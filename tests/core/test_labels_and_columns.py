@@ -5,6 +5,7 @@ from enum import Enum
 import numpy as np
 import pytest
 
+import doors
 from unlabel import (
     LabelPlan,
     LabelRemovalClassifier,
@@ -14,7 +15,6 @@ from unlabel import (
     metrics,
 )
 from unlabel.evaluation.trial import try_labels
-from unlabel.fitting import fit_filter
 
 NAMES = ["cat", "dog", "fox"]
 ROWS = np.array([[0.7, 0.2, 0.1], [0.6, 0.1, 0.3], [0.1, 0.8, 0.1]])
@@ -32,7 +32,7 @@ def test_a_set_has_no_order_and_is_refused(name, values):
     with pytest.raises(
         UnlabelError, match=f"^{name} is a {type(values).__name__}: give a list, in"
     ):
-        fit_filter(ROWS, TRUTH, **{"classes": NAMES, "remove": ["cat"], name: values})
+        doors.fit(ROWS, TRUTH, **{"classes": NAMES, "remove": ["cat"], name: values})
 
 
 def test_trials_take_labels_in_order_too():
@@ -44,14 +44,14 @@ def test_trials_take_labels_in_order_too():
 
 
 def test_the_labels_to_keep_may_be_a_set():
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, keep={"fox", "dog"})
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, keep={"fox", "dog"})
     assert fitted.removed == ("cat",)
 
 
 @pytest.mark.parametrize("values", [{"cat": "dog"}, {"cat": None}, ID2LABEL])
 def test_a_mapping_of_labels_to_keep_is_refused(values):
     with pytest.raises(UnlabelError, match=r"^keep is a dict: give a list"):
-        fit_filter(ROWS, TRUTH, classes=NAMES, keep=values)
+        doors.fit(ROWS, TRUTH, classes=NAMES, keep=values)
 
 
 def test_a_label2id_is_not_taken_for_classes():
@@ -60,7 +60,7 @@ def test_a_label2id_is_not_taken_for_classes():
     label2id = {name: names.index(name) for name in sorted(names)}
     for classes in (label2id, {name: str(number) for name, number in label2id.items()}):
         with pytest.raises(UnlabelError, match="mapping whose keys are not 0 to 11"):
-            OutputFilter.mask(classes, ["LABEL_2"])
+            doors.mask(classes, ["LABEL_2"])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_id2label_gives_the_order_of_labels(id2label):
 @pytest.mark.parametrize("classes", [{"0": 1, "1": 0, "2": 2}, {1: "cat", 2: "dog", 3: "fox"}])
 def test_other_mappings_are_not_an_id2label(classes):
     with pytest.raises(UnlabelError, match="mapping whose keys"):
-        OutputFilter.mask(classes, [0])
+        doors.mask(classes, [0])
 
 
 # Columns of tables
@@ -114,19 +114,19 @@ def test_a_column_of_another_label_is_refused(frame, columns):
 
 
 def test_columns_under_names_that_are_not_labels_are_taken_in_their_order(frame):
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=["cat"])
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, remove=["cat"])
     result = fitted.apply(frame(ROWS, ["p_cat", "p_dog", "p_fox"]))
     np.testing.assert_array_equal(result, fitted.apply(ROWS))
 
 
 def test_columns_of_labels_and_of_others_are_refused(frame):
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=["cat"])
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, remove=["cat"])
     with pytest.raises(UnlabelError, match=r"column 'score' is not named after a label.* to 'fox'"):
         fitted.apply(frame(ROWS, ["cat", "dog", "score"]))
 
 
 def test_numbers_name_columns_too(frame):
-    fitted = fit_filter(ROWS, [0, 0, 1], remove=[0])
+    fitted = doors.fit(ROWS, [0, 0, 1], remove=[0])
     with pytest.raises(UnlabelError, match=r"the column '?2'? where the model has the label 0"):
         fitted.apply(frame(ROWS[:, [2, 0, 1]], [2, 0, 1]))
     np.testing.assert_array_equal(fitted.apply(frame(ROWS, [0, 1, 2])), fitted.apply(ROWS))
@@ -145,7 +145,7 @@ def test_a_frame_whose_counted_columns_were_turned_round_is_refused(moved):
 
 def test_numbers_of_another_type_name_the_same_columns():
     pandas = pytest.importorskip("pandas")
-    fitted = fit_filter(ROWS, [0, 0, 1], remove=[0])
+    fitted = doors.fit(ROWS, [0, 0, 1], remove=[0])
     with pytest.raises(UnlabelError, match=r"the column 2\.0 where the model has the label 0"):
         fitted.apply(pandas.DataFrame(ROWS, columns=[2.0, 0.0, 1.0]))
 
@@ -167,7 +167,7 @@ def test_outputs_that_are_compared_have_their_columns_in_one_order(frame):
 
 def test_masked_entries_are_not_taken_for_numbers():
     masked = np.ma.MaskedArray(ROWS, mask=np.zeros(ROWS.shape, dtype=bool))
-    fitted = fit_filter(masked, TRUTH, classes=NAMES, remove=["cat"])
+    fitted = doors.fit(masked, TRUTH, classes=NAMES, remove=["cat"])
     masked[1, 2] = np.ma.masked
     remover = LabelRemover(remove=["cat"], classes=NAMES)
     for give in (fitted.apply, fitted.removed_mass, lambda rows: remover.fit(rows, TRUTH)):
@@ -181,7 +181,7 @@ def test_masked_entries_are_not_taken_for_numbers():
 def test_masked_true_labels_are_not_taken_for_labels():
     truth = np.ma.MaskedArray([0, 0, 1], mask=[False, False, True])
     with pytest.raises(UnlabelError, match="Row 2 of the true labels has a masked entry"):
-        fit_filter(ROWS, truth, remove=[0])
+        doors.fit(ROWS, truth, remove=[0])
     with pytest.raises(UnlabelError, match="Row 2 of the true labels"):
         metrics.label_accuracy(ROWS, truth, [0, 1, 2])
     from sklearn.dummy import DummyClassifier
@@ -195,19 +195,19 @@ def test_tensors_that_numpy_cannot_read_are_refused(kind):
     torch = pytest.importorskip("torch")
     rows = torch.tensor(ROWS)
     rows = rows.bfloat16() if kind == "bfloat16" else rows.requires_grad_()
-    fitted = fit_filter(torch.tensor(ROWS), TRUTH, classes=NAMES, remove=["cat"])
+    fitted = doors.fit(torch.tensor(ROWS), TRUTH, classes=NAMES, remove=["cat"])
     for give in (fitted.apply, lambda rows: LabelRemover(remove=[0]).fit(rows, [0, 0, 1])):
         with pytest.raises(UnlabelError, match=r"give tensor\.detach\(\)\.float\(\)\.cpu\(\)\.$"):
             give(rows)
 
 
 def test_lists_of_masked_rows_and_of_tensors_are_refused():
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=["cat"])
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, remove=["cat"])
     masked = [np.ma.MaskedArray(ROWS[0]), np.ma.MaskedArray(ROWS[1], mask=[0, 0, 1])]
     with pytest.raises(UnlabelError, match="Row 1 of the confidences has a masked entry"):
         fitted.apply(masked)
     with pytest.raises(UnlabelError, match="Row 1 of the true labels has a masked entry"):
-        fit_filter(ROWS, ["cat", np.ma.masked, "dog"], classes=NAMES, remove=["cat"])
+        doors.fit(ROWS, ["cat", np.ma.masked, "dog"], classes=NAMES, remove=["cat"])
     torch = pytest.importorskip("torch")
     with pytest.raises(UnlabelError, match="not an array of numbers"):
         fitted.apply([torch.tensor(row).requires_grad_() for row in ROWS])
@@ -215,13 +215,13 @@ def test_lists_of_masked_rows_and_of_tensors_are_refused():
 
 def test_numbers_of_numpy_in_a_list_are_labels():
     truth = [0, np.int64(0), np.float32(1)]
-    assert fit_filter(ROWS, truth, remove=[0]).counts == (2,)
+    assert doors.fit(ROWS, truth, remove=[0]).counts == (2,)
     accuracy = metrics.label_accuracy(ROWS, truth, [0, 1, 2])
     np.testing.assert_array_equal(accuracy, [1, 1, np.nan])
     with pytest.raises(UnlabelError, match=r"no label .*True"):
-        fit_filter(ROWS, [np.True_, np.False_, np.True_], remove=[0])
+        doors.fit(ROWS, [np.True_, np.False_, np.True_], remove=[0])
     with pytest.warns(UserWarning, match="1 row of labels .*, such as True"):
-        assert fit_filter(ROWS, [1, True, 0], remove=[0]).counts == (1,)
+        assert doors.fit(ROWS, [1, True, 0], remove=[0]).counts == (1,)
 
 
 class Animal(str, Enum):  # noqa: UP042 (StrEnum has another text)
@@ -247,8 +247,8 @@ class Described(str, Enum):  # noqa: UP042 (StrEnum has another text)
     ("members", "plain"), [(Animal, NAMES), (Code, [5, 3, 1]), (Described, NAMES)]
 )
 def test_members_of_enumerations_are_their_values(members, plain, tmp_path):
-    fitted = OutputFilter.mask([*members], [members.CAT])
-    assert fitted == OutputFilter.mask(plain, plain[:1])
+    fitted = doors.mask([*members], [members.CAT])
+    assert fitted == doors.mask(plain, plain[:1])
     assert [*map(type, fitted.classes)] == [*map(type, plain[1:])]
     fitted.save(tmp_path / "filter")
     assert OutputFilter.load(tmp_path / "filter") == fitted
@@ -259,7 +259,7 @@ def test_members_of_enumerations_are_their_values(members, plain, tmp_path):
 
 def test_a_row_of_a_frame_has_the_order_of_its_names():
     pandas = pytest.importorskip("pandas")
-    fitted = OutputFilter.mask(NAMES, ["cat"])
+    fitted = doors.mask(NAMES, ["cat"])
     expected = fitted.apply(ROWS[0])
     np.testing.assert_array_equal(fitted.apply(pandas.Series(ROWS[0], index=NAMES)), expected)
     np.testing.assert_array_equal(fitted.apply(pandas.Series(ROWS[0])), expected)
@@ -269,7 +269,7 @@ def test_a_row_of_a_frame_has_the_order_of_its_names():
 
 def test_nullable_floats_are_floats():
     pandas = pytest.importorskip("pandas")
-    fitted = OutputFilter.mask(NAMES, ["cat"])
+    fitted = doors.mask(NAMES, ["cat"])
     frame = pandas.DataFrame(ROWS, columns=NAMES).astype("Float64")
     np.testing.assert_array_equal(fitted.apply(frame), fitted.apply(ROWS))
     frame.iloc[1, 1] = pandas.NA
@@ -283,9 +283,9 @@ def test_nullable_floats_are_floats():
 def test_a_table_is_not_a_list_of_labels(argument):
     table = np.array([NAMES, NAMES])
     calls = {
-        "allow": lambda: OutputFilter.mask(NAMES, ["cat"]).apply(ROWS, allow=table),
-        "remove": lambda: OutputFilter.mask(NAMES, table),
-        "classes": lambda: OutputFilter.mask(table, ["cat"]),
+        "allow": lambda: doors.mask(NAMES, ["cat"]).apply(ROWS, allow=table),
+        "remove": lambda: doors.mask(NAMES, table),
+        "classes": lambda: doors.mask(table, ["cat"]),
     }
     with pytest.raises(UnlabelError, match=f"{argument} is a table: give a list"):
         calls[argument]()
@@ -296,7 +296,7 @@ def test_a_table_is_not_a_list_of_labels(argument):
 
 def test_characters_that_look_the_same_are_mentioned():
     with pytest.raises(UnlabelError, match=r"the nearest is .*, which has other characters that"):
-        OutputFilter.mask(["caf\u00e9", "tea"], ["cafe\u0301"])
+        doors.mask(["caf\u00e9", "tea"], ["cafe\u0301"])
 
 
 def test_a_plan_without_a_label_names_it():
@@ -306,7 +306,7 @@ def test_a_plan_without_a_label_names_it():
 
 def test_labels_without_names_are_to_be_named():
     with pytest.raises(UnlabelError) as caught:
-        fit_filter(ROWS, [0, 0, 1], remove=["card_arrival"])
+        doors.fit(ROWS, [0, 0, 1], remove=["card_arrival"])
     assert str(caught.value) == (
         "The model has no label 'card_arrival': the labels are "
         "numbered from 0; name them with classes=[...] (--classes)."
@@ -314,4 +314,4 @@ def test_labels_without_names_are_to_be_named():
     with pytest.raises(
         UnlabelError, match=r"no label 'cat', nor any other of the true labels: the labels are"
     ):
-        fit_filter(ROWS, TRUTH, remove=[0])
+        doors.fit(ROWS, TRUTH, remove=[0])

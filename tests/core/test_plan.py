@@ -5,14 +5,14 @@ import pickle
 import numpy as np
 import pytest
 
+import doors
 from unlabel import LabelPlan, OutputFilter, UnlabelError
-from unlabel.fitting import fit_filter
 from unlabel.plan import plan_for
 
 
 def changed(labels, changes, row):
     """Give the result of a plan by mask, as {label: confidence}."""
-    fitted = OutputFilter.mask(labels, changes)
+    fitted = doors.mask(labels, changes)
     return dict(zip(fitted.classes, fitted.apply([row])[0].tolist(), strict=True))
 
 
@@ -55,7 +55,7 @@ def test_labels_are_retired_in_the_order_given_and_then_those_that_are_not_liste
 )
 def test_plans_that_do_not_fit_a_model_are_refused_when_they_meet_it(plan, sentence):
     with pytest.raises(UnlabelError, match=sentence):
-        OutputFilter.mask(["a", "b", "c"], plan)
+        doors.mask(["a", "b", "c"], plan)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_destinations_that_cannot_be_are_refused_at_once(changes, sentence):
 
 def test_weights_may_miss_a_sum_of_1_by_rounding_alone():
     plan = LabelPlan({"a": {"x": 0.3333333, "y": 0.3333333, "z": 0.3333333}})
-    result = OutputFilter.mask(["a"], plan).apply([[1.0]])
+    result = doors.mask(["a"], plan).apply([[1.0]])
     np.testing.assert_allclose(result, [[1 / 3, 1 / 3, 1 / 3]], rtol=1e-15)
 
 
 def test_a_single_weight_is_1(tmp_path):
-    fitted = OutputFilter.mask(["a", "b"], {"a": {"x": 0.999999}})
+    fitted = doors.mask(["a", "b"], {"a": {"x": 0.999999}})
     assert fitted.plan == LabelPlan({"a": "x"})
     fitted.save(tmp_path / "filter")
     assert OutputFilter.load(tmp_path / "filter") == fitted
@@ -109,7 +109,7 @@ def test_a_label_that_is_a_text_comes_before_a_number_that_is_written_like_it():
 
 def test_labels_given_in_python_mean_what_they_are():
     with pytest.raises(UnlabelError, match="The model has no label '1'"):
-        OutputFilter.mask([1, 2], {"1": None})
+        doors.mask([1, 2], {"1": None})
 
 
 def test_plans_are_equal_if_their_changes_texts_and_order_are():
@@ -127,7 +127,7 @@ def test_plans_are_equal_if_their_changes_texts_and_order_are():
 
 @pytest.mark.parametrize("name", ["title", "note", "unlisted"])
 def test_a_plan_cannot_be_changed_behind_the_back_of_its_filters(name):
-    fitted = OutputFilter.mask(["a", "b"], LabelPlan({"a": "x"}))
+    fitted = doors.mask(["a", "b"], LabelPlan({"a": "x"}))
     with pytest.raises(AttributeError):
         setattr(fitted.plan, name, "retire")
 
@@ -153,14 +153,14 @@ def test_a_plan_reads_as_the_mapping_it_was_made_of():
 def test_texts_are_not_taken_for_numbers_but_in_plans():
     rows = [[0.5, 0.25, 0.25]]
     for changes, classes in (({1: "2"}, (0, "2", 2)), (LabelPlan({"1": "2"}), (0, 2))):
-        fitted = fit_filter(rows, classes=[0, 1, 2], remove=changes, method="mask")
+        fitted = doors.fit(rows, classes=[0, 1, 2], plan=changes, method="mask")
         assert fitted.classes == classes
     with pytest.raises(UnlabelError, match="no label '1'"):
-        fit_filter(rows, classes=[0, 1, 2], remove=["1"], method="mask")
+        doors.fit(rows, classes=[0, 1, 2], remove=["1"], method="mask")
 
 
 @pytest.mark.parametrize("destination", [False, True])
 def test_a_boolean_is_not_a_destination_unless_labels_are(destination):
     with pytest.raises(UnlabelError, match=f"sends 'a' to {destination}: to retire it, give None"):
-        OutputFilter.mask(["a", "b"], {"a": destination})
-    assert OutputFilter.mask([True, False, "b"], {"b": destination}).classes == (True, False)
+        doors.mask(["a", "b"], {"a": destination})
+    assert doors.mask([True, False, "b"], {"b": destination}).classes == (True, False)

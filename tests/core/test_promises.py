@@ -1,15 +1,13 @@
 """Promises that hold for every input on the simplex, whatever the method, type and order."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import doors
 from simplex import DTYPES, cases
 from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -45,7 +43,7 @@ def test_every_result_is_a_probability_vector(case):
 @pytest.mark.parametrize("n_removed", [1, 2, 5])
 def test_one_hot_rows_give_probability_vectors(n_removed, method, dtype):
     rows = np.eye(6, dtype=dtype)
-    fitted = fit_filter(rows, np.arange(6), remove=range(n_removed), method=method)
+    fitted = doors.fit(rows, np.arange(6), remove=range(n_removed), method=method)
     assert_probabilities(fitted.apply(rows), dtype)
 
 
@@ -55,7 +53,7 @@ def test_one_hot_rows_give_probability_vectors(n_removed, method, dtype):
 def test_two_labels_become_one_that_is_certain(kind, method, dtype):
     rows = np.array([[1, 0], [0, 1], [0.5, 0.5], [0.25, 0.75]], dtype=dtype)
     rows = rows * 20 if kind == "logits" else rows
-    fitted = fit_filter(rows, [0, 1, 0, 1], remove=[0], method=method, input=kind)
+    fitted = doors.fit(rows, [0, 1, 0, 1], remove=[0], method=method, kind=kind)
     np.testing.assert_array_equal(fitted.apply(rows), np.ones((4, 1), dtype=dtype))
 
 
@@ -66,14 +64,14 @@ def test_every_subnormal_rest_gives_probability_vectors(dtype):
     rows = np.stack([np.ones(39), rest, rest[::-1], np.zeros(39)], axis=1).astype(dtype)
     reference, labels = np.random.default_rng(0).dirichlet(np.ones(4), 16), np.arange(16) % 4
     for removed in ([0], [0, 1], [1, 0], [3, 0, 2]):
-        fitted = fit_filter(reference, labels, remove=removed)
+        fitted = doors.fit(reference, labels, remove=removed)
         assert_probabilities(fitted.apply(rows), dtype)
 
 
 @pytest.mark.parametrize("n_removed", [1, 2, 3])
 def test_near_certain_rows_give_probability_vectors(n_removed):
     rows = np.random.default_rng(0).dirichlet(np.full(4, 0.05), 4000)
-    fitted = fit_filter(rows, np.arange(4000) % 4, remove=range(n_removed))
+    fitted = doors.fit(rows, np.arange(4000) % 4, remove=range(n_removed))
     assert_probabilities(fitted.apply(rows), np.float64)
 
 
@@ -82,14 +80,14 @@ def test_near_certain_rows_give_probability_vectors(n_removed):
 def test_many_labels_and_long_chains_give_probability_vectors(n, dtype):
     rng = np.random.default_rng(0)
     rows = rng.dirichlet(np.full(n, 0.05), 2 * n).astype(dtype)
-    fitted = fit_filter(rows, np.arange(2 * n) % n, remove=rng.permutation(n)[: min(n - 1, 200)])
+    fitted = doors.fit(rows, np.arange(2 * n) % n, remove=rng.permutation(n)[: min(n - 1, 200)])
     assert_probabilities(fitted.apply(rows[:50]), dtype)
 
 
 def test_no_rows_give_no_rows():
     for kind in ("probabilities", "logits"):
         rows = np.eye(3) * (9 if kind == "logits" else 1)
-        fitted = fit_filter(rows, [0, 1, 2], remove=[1], input=kind)
+        fitted = doors.fit(rows, [0, 1, 2], remove=[1], kind=kind)
         result = fitted.apply(np.empty((0, 3), dtype=np.float32))
         assert result.shape == (0, 2)
         assert result.dtype == np.float32
@@ -121,9 +119,9 @@ def test_a_row_does_not_depend_on_its_block(n, kind, method):
     rows = rng.dirichlet(np.full(n, 0.3), 300) + 1e-12
     rows = np.log(rows) if kind == "logits" else rows / rows.sum(axis=1, keepdims=True)
     removed = rng.permutation(min(n, 100))[: (n + 1) // 2]
-    fitted = fit_filter(rows, np.arange(300) % n, remove=removed, method=method, input=kind)
+    fitted = doors.fit(rows, np.arange(300) % n, remove=removed, method=method, kind=kind)
     for temperature in (1.0, 1.7):
-        tempered = replace(fitted, temperature=temperature)
+        tempered = doors.at_temperature(fitted, temperature)
         result = tempered.apply(rows)
         singles = np.vstack([tempered.apply(row[None]) for row in rows[::6]])
         np.testing.assert_array_equal(singles, result[::6])
@@ -146,7 +144,7 @@ def test_inputs_are_never_written_to_whatever_their_layout(case):
         given_rows.flags.writeable = False
         before = given_rows.tobytes()
         np.testing.assert_array_equal(fitted.apply(given_rows), result)
-        fitted.removed_mass(given_rows)
+        doors.run(fitted, given_rows)
         assert given_rows.tobytes() == before
 
 
@@ -160,8 +158,8 @@ def test_fit_writes_to_none_of_its_inputs(kind, method):
     before = [array.tobytes() for array in given_arrays]
     for array in given_arrays:
         array.flags.writeable = False
-    fitted = fit_filter(
-        rows, names[labels], classes=names, remove=names[[2, 0]], method=method, input=kind
+    fitted = doors.fit(
+        rows, names[labels], classes=names, remove=names[[2, 0]], method=method, kind=kind
     )
     fitted.apply(rows)
     assert [array.tobytes() for array in given_arrays] == before
@@ -171,7 +169,7 @@ def test_a_read_only_memory_map_is_read(tmp_path):
     rows = np.random.default_rng(0).dirichlet(np.ones(4), 20)
     np.save(tmp_path / "rows.npy", rows)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    fitted = fit_filter(mapped, np.arange(20) % 4, remove=[0, 2])
+    fitted = doors.fit(mapped, np.arange(20) % 4, remove=[0, 2])
     result = fitted.apply(mapped)
     np.testing.assert_array_equal(result, fitted.apply(rows))
     assert type(result) is np.ndarray
@@ -180,7 +178,7 @@ def test_a_read_only_memory_map_is_read(tmp_path):
 def test_a_result_can_be_written_to_and_does_not_alias_its_input():
     rows = np.array([[0.5, 0.25, 0.25]])
     for method in ("osr", "mask", "literal"):
-        result = fit_filter(rows, [0], remove=[], method=method).apply(rows)
+        result = doors.fit(rows, [0], remove=[], method=method).apply(rows)
         result[:] = 7.0
     np.testing.assert_array_equal(rows, [[0.5, 0.25, 0.25]])
 
@@ -189,7 +187,7 @@ def test_a_result_can_be_written_to_and_does_not_alias_its_input():
 
 
 @given(cases())
-@example((fit_filter(np.eye(2), [0, 1], remove=[]), np.eye(2)))
+@example((doors.fit(np.eye(2), [0, 1], remove=[]), np.eye(2)))
 def test_saving_is_byte_reproducible_and_loading_is_bit_identical(tmp_path_factory, case):
     fitted, rows = case
     folder = tmp_path_factory.mktemp("filters")
@@ -207,7 +205,7 @@ def test_saving_is_byte_reproducible_and_loading_is_bit_identical(tmp_path_facto
 def test_fitting_again_gives_the_same_bytes(tmp_path, method):
     rows, labels = np.random.default_rng(0).dirichlet(np.ones(5), 200), np.arange(200) % 5
     for name in ("one", "two"):
-        fitted = fit_filter(rows, labels, remove=[4, 1], method=method)
+        fitted = doors.fit(rows, labels, remove=[4, 1], method=method)
         fitted.save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
@@ -216,5 +214,5 @@ def test_equal_labels_of_other_types_give_the_same_bytes(tmp_path):
     rows, labels = np.random.default_rng(0).dirichlet(np.ones(3), 30), np.arange(30) % 3
     kinds = [[2, 0], (2, 0), np.array([2, 0]), [2.0, 0.0], np.array([2, 0], dtype=np.uint8)]
     for at, remove in enumerate(kinds):
-        fit_filter(rows, labels, remove=remove).save(tmp_path / str(at))
+        doors.fit(rows, labels, remove=remove).save(tmp_path / str(at))
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 
+import doors
 from unlabel import LabelRemovalClassifier, LabelRemover, UnlabelError
-from unlabel.fitting import fit_filter
 
 NAMES = ["cat", "dog", "fox", "owl"]
 RANDOM = np.random.default_rng(0).dirichlet(np.ones(4), 120)
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def fit(truth, rows=ROWS, **options):
-    return fit_filter(rows, truth, **{"classes": NAMES, "remove": ["dog"]} | options)
+    return doors.fit(rows, truth, **{"classes": NAMES, "remove": ["dog"]} | options)
 
 
 def with_labels(changes):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import doors
 from simplex import DTYPES, cases
-from unlabel import LabelRemover, OutputFilter, UnlabelError
-from unlabel.fitting import fit_filter
+from unlabel import LabelRemover, UnlabelError
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 LABELS = ["O", "LOC", "PER", "ORG"]
@@ -21,7 +21,7 @@ TAGS = np.array(LABELS)[TRUTH]
 
 def fitted_filter(**options):
     given_labels = {"classes": LABELS, "remove": ["LOC"], **options}
-    return fit_filter(TOKENS.reshape(200, 4), TAGS.ravel(), **given_labels)
+    return doors.fit(TOKENS.reshape(200, 4), TAGS.ravel(), **given_labels)
 
 
 # Applying
@@ -105,7 +105,7 @@ def test_tokens_are_fitted_as_their_rows_one_after_another(method, calibrate):
     options = {"method": method, "calibrate": calibrate}
     for tokens in (TOKENS, np.asfortranarray(TOKENS), TOKENS.tolist()):
         for tags in (TAGS, TAGS.tolist(), np.asfortranarray(TAGS), TAGS.astype(object)):
-            fitted = fit_filter(tokens, tags, classes=LABELS, remove=["LOC"], **options)
+            fitted = doors.fit(tokens, tags, classes=LABELS, remove=["LOC"], **options)
             assert fitted == fitted_filter(**options)
 
 
@@ -115,33 +115,33 @@ def test_ignored_tokens_are_left_out_without_a_word():
     tokens[1], tokens[4, 2] = -100, np.nan  # as padded, these are no probabilities
     ignored = tags.ravel() == -100
     options = {"classes": LABELS, "remove": ["LOC"], "calibrate": True}
-    expected = fit_filter(TOKENS.reshape(200, 4)[~ignored], TAGS.ravel()[~ignored], **options)
+    expected = doors.fit(TOKENS.reshape(200, 4)[~ignored], TAGS.ravel()[~ignored], **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = fit_filter(tokens, tags, ignore=-100, **options)
+        fitted = doors.fit(tokens, tags, ignore=-100, **options)
         assert fitted == expected
         remover = LabelRemover(ignore=-100, **options)
         assert remover.fit(tokens.reshape(200, 4), tags.ravel()).filter_ == expected
     tokens = TOKENS
     with pytest.warns(UserWarning, match="6 rows of labels that the model does not have, such as"):
-        assert fit_filter(tokens, tags, **options) == expected
+        assert doors.fit(tokens, tags, **options) == expected
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64, object])
 def test_numbers_are_ignored_whatever_their_type(dtype):
     tags = np.random.default_rng(3).integers(4, size=(40, 5))
     tags[:, 3:] = -100
-    expected = fit_filter(TOKENS[:, :3].reshape(120, 4), tags[:, :3].ravel(), remove=[1])
+    expected = doors.fit(TOKENS[:, :3].reshape(120, 4), tags[:, :3].ravel(), remove=[1])
     for ignore in (-100, -100.0, np.int64(-100)):
-        assert fit_filter(TOKENS, tags.astype(dtype), remove=[1], ignore=ignore) == expected
+        assert doors.fit(TOKENS, tags.astype(dtype), remove=[1], ignore=ignore) == expected
 
 
 def test_a_label_of_the_model_and_a_text_can_be_ignored():
     without = TAGS != "O"
-    expected = fit_filter(TOKENS[without], TAGS[without], classes=LABELS, remove=["LOC"])
-    fitted = fit_filter(TOKENS, TAGS, classes=LABELS, remove=["LOC"], ignore="O")
+    expected = doors.fit(TOKENS[without], TAGS[without], classes=LABELS, remove=["LOC"])
+    fitted = doors.fit(TOKENS, TAGS, classes=LABELS, remove=["LOC"], ignore="O")
     assert fitted == expected
-    assert fit_filter(TOKENS, TAGS, classes=LABELS, remove=["LOC"], ignore="none") == (
+    assert doors.fit(TOKENS, TAGS, classes=LABELS, remove=["LOC"], ignore="none") == (
         fitted_filter()
     )
 
@@ -150,8 +150,8 @@ def test_a_tensor_of_labels_works():
     torch = pytest.importorskip("torch")
     tags = np.random.default_rng(3).integers(4, size=(40, 5))
     tags[2] = -100
-    expected = fit_filter(TOKENS, tags, remove=[1], ignore=-100)
-    fitted = fit_filter(torch.tensor(TOKENS), torch.tensor(tags), remove=[1], ignore=-100)
+    expected = doors.fit(TOKENS, tags, remove=[1], ignore=-100)
+    fitted = doors.fit(torch.tensor(TOKENS), torch.tensor(tags), remove=[1], ignore=-100)
     assert fitted == expected
 
 
@@ -161,14 +161,14 @@ def test_a_bad_row_keeps_its_number_where_others_are_ignored():
     tokens[2, 3] = 0.5
     options = {"classes": LABELS, "remove": ["LOC"], "ignore": -100}
     with pytest.raises(UnlabelError, match=r"^Row 13 is not a probability vector"):
-        fit_filter(tokens, tags, **options)
+        doors.fit(tokens, tags, **options)
 
 
 def test_rows_that_are_all_ignored_leave_no_reference_rows():
     tags = np.full((40, 5), -100)
     with pytest.raises(UnlabelError, match="The label 1 has no reference rows: give"):
-        fit_filter(TOKENS, tags, remove=[1], ignore=-100)
-    assert fit_filter(TOKENS, tags, remove=[1], ignore=-100, method="mask").counts == (0,)
+        doors.fit(TOKENS, tags, remove=[1], ignore=-100)
+    assert doors.fit(TOKENS, tags, remove=[1], ignore=-100, method="mask").counts == (0,)
 
 
 @pytest.mark.parametrize("shape", [(200,), (5, 40), (40,), (40, 5, 1), ()])
@@ -178,28 +178,28 @@ def test_labels_of_another_shape_are_refused(shape):
         r"the shape \(40, 5, 4\) and the true labels \(.*\): give labels of the shape \(40, 5\)"
     )
     with pytest.raises(UnlabelError, match=sentence):
-        fit_filter(TOKENS, tags, classes=LABELS, remove=["LOC"], ignore=-100)
+        doors.fit(TOKENS, tags, classes=LABELS, remove=["LOC"], ignore=-100)
 
 
 @pytest.mark.parametrize("ignore", [None, -100])
 @pytest.mark.parametrize("shape", [(199,), (200, 1), ()])
 def test_labels_of_a_table_of_rows_are_one_per_row(shape, ignore):
     with pytest.raises(UnlabelError, match="give one per row"):
-        fit_filter(
+        doors.fit(
             TOKENS.reshape(200, 4), np.resize(TAGS, shape), classes=LABELS, remove=[], ignore=ignore
         )
 
 
 def test_a_mask_of_tokens_needs_no_labels():
-    fitted = fit_filter(TOKENS, classes=LABELS, remove=["LOC"], method="mask")
-    assert fitted == OutputFilter.mask(LABELS, ["LOC"])
-    assert fit_filter(TOKENS, remove=[1], method="mask").classes_in == (0, 1, 2, 3)
+    fitted = doors.fit(TOKENS, classes=LABELS, remove=["LOC"], method="mask")
+    assert fitted == doors.mask(LABELS, ["LOC"])
+    assert doors.fit(TOKENS, remove=[1], method="mask").classes_in == (0, 1, 2, 3)
 
 
 def test_tables_stay_tables_of_rows():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(TOKENS.reshape(200, 4), columns=LABELS)
-    fitted = fit_filter(frame, pandas.Series(TAGS.ravel()), classes=LABELS, remove=["LOC"])
+    fitted = doors.fit(frame, pandas.Series(TAGS.ravel()), classes=LABELS, remove=["LOC"])
     assert fitted == fitted_filter()
     assert fitted.apply(frame).shape == (200, 3)
     with pytest.raises(UnlabelError, match="have the column 'LOC' where the model has"):

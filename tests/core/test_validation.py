@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+import doors
 from unlabel import LabelRemover, OutputFilter, UnlabelError
 from unlabel._method.temperature import COLDEST, HOTTEST
-from unlabel.fitting import fit_filter
 from unlabel.validation import check_rows
 
 NAMES = ["cat", "dog", "fox", "owl"]
@@ -17,7 +17,7 @@ TRUTH = np.array(NAMES)[np.arange(40) % 4]
 
 @pytest.fixture
 def fitted():
-    return fit_filter(ROWS, TRUTH, classes=NAMES, remove=["dog"])
+    return doors.fit(ROWS, TRUTH, classes=NAMES, remove=["dog"])
 
 
 def refused(*, rows=ROWS, truth=TRUTH, **arguments):
@@ -25,7 +25,7 @@ def refused(*, rows=ROWS, truth=TRUTH, **arguments):
     if "keep" not in arguments:
         arguments = {"remove": ["dog"], **arguments}
     with pytest.raises(UnlabelError) as caught:
-        fit_filter(rows, truth, **arguments)
+        doors.fit(rows, truth, **arguments)
     message = str(caught.value)
     assert "\n" not in message
     assert message.endswith(".")
@@ -78,7 +78,7 @@ def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
     with pytest.raises(UnlabelError, match=sentence):
         fitted.apply(rows)
     with pytest.raises(UnlabelError, match=sentence):
-        fitted.removed_mass(rows)
+        doors.run(fitted, rows)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
 )
 def test_the_first_bad_row_of_logits_is_named(row, sentence):
     logits = np.log(ROWS)
-    fitted = fit_filter(logits, TRUTH, classes=NAMES, remove=["dog"], input="logits")
+    fitted = doors.fit(logits, TRUTH, classes=NAMES, remove=["dog"], kind="logits")
     logits[3] = row
-    assert re.search(sentence, refused(rows=logits, input="logits"))
+    assert re.search(sentence, refused(rows=logits, kind="logits"))
     with pytest.raises(UnlabelError, match=sentence):
         fitted.apply(logits)
 
@@ -119,7 +119,7 @@ def test_sums_in_float32_let_no_bad_row_in(fitted, row):
 
 
 def test_probabilities_given_as_logits_are_refused():
-    message = refused(input="logits")
+    message = refused(kind="logits")
     assert message.startswith("The rows are probabilities, not logits")
     assert "input='probabilities'" in message
 
@@ -127,18 +127,18 @@ def test_probabilities_given_as_logits_are_refused():
 def test_percentages_are_called_so():
     rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 40.0]]
     with pytest.raises(UnlabelError, match=r"Row 0 .* sums to 100, as percentages do; divide"):
-        fit_filter(rows, [0, 1], remove=[0])
+        doors.fit(rows, [0, 1], remove=[0])
     with pytest.raises(UnlabelError, match="rows are percentages, not logits: divide by 100"):
-        fit_filter(rows, [0, 1], remove=[0], input="logits")
+        doors.fit(rows, [0, 1], remove=[0], kind="logits")
 
 
 def test_logits_may_sum_to_100():
     rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 41.0], [99.0, 0.5, 0.4]]
-    assert fit_filter(rows, [0, 1, 2], remove=[0], input="logits").counts == (1,)
+    assert doors.fit(rows, [0, 1, 2], remove=[0], kind="logits").counts == (1,)
 
 
 def test_logits_may_sum_to_1():
-    fitted = fit_filter([[2.0, -1.0, 0.0]], remove=[0], method="mask", input="logits")
+    fitted = doors.fit([[2.0, -1.0, 0.0]], remove=[0], method="mask", kind="logits")
     assert fitted.removed == (0,)
 
 
@@ -192,7 +192,7 @@ def test_the_byte_order_of_a_table_does_not_matter(fitted, kind):
 
 def test_numbered_columns_of_a_data_frame_are_not_named_after_labels():
     pandas = pytest.importorskip("pandas")
-    fitted = fit_filter(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
+    fitted = doors.fit(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
     assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
 
 
@@ -216,7 +216,7 @@ def test_a_suggestion_is_found_in_bounded_time():
     classes = ["ab" * 100_000, "cat", *range(100_000)]
     rows = np.full((1, len(classes)), 1 / len(classes))
     with pytest.raises(UnlabelError, match="the nearest is 'abab"):
-        fit_filter(rows, None, classes=classes, remove=["ba" * 100_000], method="mask")
+        doors.fit(rows, None, classes=classes, remove=["ba" * 100_000], method="mask")
 
 
 def test_a_label_without_reference_rows_is_named():
@@ -240,12 +240,12 @@ def test_duplicates_among_many_labels_are_found_in_bounded_time():
     n = 300_000
     rows = np.full((1, n), 1 / n)
     with pytest.raises(UnlabelError, match="299998 appears twice in classes"):
-        fit_filter(rows, [0], classes=[*range(n - 1), n - 2], remove=[0])
+        doors.fit(rows, [0], classes=[*range(n - 1), n - 2], remove=[0])
 
 
 def test_labels_to_keep_among_many_are_found_in_bounded_time():
     n = 50_000
-    fitted = fit_filter(np.full((1, n), 1 / n), keep=range(2, n), method="mask")
+    fitted = doors.fit(np.full((1, n), 1 / n), keep=range(2, n), method="mask")
     assert fitted.removed == (0, 1)
 
 
@@ -283,7 +283,7 @@ def test_anything_but_a_list_of_labels_is_refused(name, value, sentence):
 def test_booleans_are_not_the_true_labels_0_and_1():
     for truth in ([True, False], np.array([True, False])):
         with pytest.raises(UnlabelError, match=r"The model has no label (True|False), nor any"):
-            fit_filter([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
+            doors.fit([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
 
 
 def test_a_boolean_mask_is_not_a_list_of_numbers():
@@ -324,12 +324,12 @@ def test_true_labels_are_needed(arguments):
 def test_true_labels_of_several_types_keep_them():
     classes = ["a", 1, 2.5, "1"]
     truth = [classes[i % 4] for i in range(40)]
-    assert fit_filter(ROWS, truth, classes=classes, remove=["1", 1]).counts == (10, 10)
+    assert doors.fit(ROWS, truth, classes=classes, remove=["1", 1]).counts == (10, 10)
 
 
 @pytest.mark.parametrize("kind", [float, np.float32, np.uint8, np.int64, object])
 def test_true_labels_are_numbers_of_any_type(kind):
-    assert fit_filter(ROWS, (np.arange(40) % 4).astype(kind), remove=[3]).counts == (10,)
+    assert doors.fit(ROWS, (np.arange(40) % 4).astype(kind), remove=[3]).counts == (10,)
 
 
 # Choices
@@ -341,7 +341,7 @@ def test_an_unknown_method_lists_the_known_ones(method):
 
 
 def test_an_unknown_input_lists_the_known_ones():
-    assert "use one of 'probabilities', 'logits'." in refused(input="scores")
+    assert "use one of 'probabilities', 'logits'." in refused(kind="scores")
 
 
 def test_literal_cannot_be_calibrated():

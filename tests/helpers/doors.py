@@ -5,24 +5,28 @@ Modules are imported on use, since the core's tests run without the extras.
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlabel import AllowLists, LabelPlan, OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.plan import compose, plan_for
+from unlabel.plan import compose, diff, plan_for
 
 __all__ = [
     "Run",
     "apply",
     "apply_table",
+    "at_temperature",
     "compose",
+    "diff",
     "evaluate",
     "explore",
     "fit",
     "load",
     "load_plan",
+    "mask",
     "run",
     "save",
     "save_plan",
@@ -63,14 +67,22 @@ def fit(
             calibrate=calibrate,
             ignore=ignore,
         )
-    if keep is not None:
-        changes = plan_for(tuple(classes), changes, keep)
+    return mask(classes, plan_for(tuple(classes), None, keep) if keep else changes, kind=kind)
+
+
+def mask(classes: Any, changes: Any, *, kind: str = "probabilities") -> OutputFilter:
+    """Return the filter that a plan, its changes or labels to remove make without rows."""
     return OutputFilter.mask(classes, changes, input=kind)
 
 
 def with_kind(filter: OutputFilter, kind: str) -> OutputFilter:
     """Return the filter for rows of another kind."""
     return filter.taking(kind)
+
+
+def at_temperature(filter: OutputFilter, temperature: float) -> OutputFilter:
+    """Return the filter with another temperature."""
+    return replace(filter, temperature=temperature)
 
 
 class Run(NamedTuple):
@@ -125,9 +137,9 @@ def save_plan(plan: LabelPlan, path: Any) -> None:
     plan.write(path, overwrite=True)
 
 
-def load_plan(path: Any) -> LabelPlan:
+def load_plan(path: Any, **columns: Any) -> LabelPlan:
     """Read a plan."""
-    return LabelPlan.read(path)
+    return LabelPlan.read(path, **columns)
 
 
 # What options of tables are called today.

@@ -10,12 +10,12 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+import doors
 import plain
 from hostile_numbers import colliding_numbers
 from unlabel import OutputFilter, UnlabelError
 from unlabel._files import filter_file
 from unlabel.evaluation.trial import without
-from unlabel.fitting import fit_filter
 from unlabel.validation import true_columns
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -26,7 +26,7 @@ UNICODE = ["naïve", "猫", 'quote"d\\', "a\nb\x00"]
 
 @pytest.fixture
 def fitted():
-    return fit_filter(ROWS, TRUTH, remove=[2, 0])
+    return doors.fit(ROWS, TRUTH, remove=[2, 0])
 
 
 # What a file holds
@@ -37,7 +37,7 @@ def fitted():
 @pytest.mark.parametrize("removed", [[], [2], [3, 0, 1]])
 def test_a_filter_comes_back_as_it_was(tmp_path, method, kind, removed):
     rows = np.log(ROWS) if kind == "logits" else ROWS
-    saved = fit_filter(rows, TRUTH, remove=removed, method=method, input=kind)
+    saved = doors.fit(rows, TRUTH, remove=removed, method=method, kind=kind)
     saved.save(tmp_path / "filter.safetensors")
     loaded = OutputFilter.load(tmp_path / "filter.safetensors")
     for name in ("classes_in", "classes", "removed", "counts", "method", "input", "temperature"):
@@ -50,7 +50,7 @@ def test_a_filter_comes_back_as_it_was(tmp_path, method, kind, removed):
 @pytest.mark.parametrize("classes", [UNICODE, [0.1, -3, 10**30, 1e-300], [False, True, "1", 0.5]])
 def test_labels_come_back_with_their_types(tmp_path, classes):
     truth = [classes[i] for i in TRUTH]
-    fit_filter(ROWS, truth, classes=classes, remove=[classes[0]]).save(tmp_path / "filter")
+    doors.fit(ROWS, truth, classes=classes, remove=[classes[0]]).save(tmp_path / "filter")
     loaded = OutputFilter.load(tmp_path / "filter")
     assert loaded.classes_in == tuple(classes)
     assert [type(label) for label in loaded.classes_in] == [type(label) for label in classes]
@@ -58,7 +58,7 @@ def test_labels_come_back_with_their_types(tmp_path, classes):
 
 def test_a_temperature_comes_back_to_the_last_bit(tmp_path, cifar10):
     logits, labels = cifar10
-    saved = fit_filter(logits, labels, remove=[0], input="logits", calibrate=True)
+    saved = doors.fit(logits, labels, remove=[0], kind="logits", calibrate=True)
     saved.save(tmp_path / "filter")
     assert OutputFilter.load(tmp_path / "filter").temperature == saved.temperature != 1
 
@@ -117,7 +117,7 @@ def test_files_of_every_protocol_keep_loading(tmp_path, protocol):
 
 
 def test_a_mask_has_no_statistics_and_files_with_zeros_in_their_place_load(tmp_path):
-    mask = OutputFilter.mask(range(4), [2, 0])
+    mask = doors.mask(range(4), [2, 0])
     mask.save(tmp_path / "mask")
     with safe_open(tmp_path / "mask", framework="numpy") as content:
         shapes = {name: content.get_slice(name).get_shape() for name in sorted(content.keys())}
@@ -133,7 +133,7 @@ def test_a_mask_has_no_statistics_and_files_with_zeros_in_their_place_load(tmp_p
 
 
 def test_a_mask_of_many_labels_is_small(tmp_path):
-    mask = OutputFilter.mask(range(20_000), range(1000, 20_000))
+    mask = doors.mask(range(20_000), range(1000, 20_000))
     mask.save(tmp_path / "mask")
     assert (tmp_path / "mask").stat().st_size < 1 << 20
     row = np.full(20_000, 1 / 20_000)
@@ -255,7 +255,7 @@ def test_paths_may_be_texts(tmp_path, fitted):
 def test_names_that_take_too_much_room_are_refused_before_anything_is_written(tmp_path):
     classes = [str(i) * 2_000_000 for i in range(4)]
     truth = [classes[i] for i in TRUTH]
-    fitted = fit_filter(ROWS, truth, classes=classes, remove=classes[:1])
+    fitted = doors.fit(ROWS, truth, classes=classes, remove=classes[:1])
     with pytest.raises(UnlabelError, match=r"take more than 4 MiB: shorten them"):
         fitted.save(tmp_path / "filter")
     assert list(tmp_path.iterdir()) == []
@@ -266,7 +266,7 @@ def test_a_hundred_thousand_labels_fit_into_a_file(tmp_path):
     classes = [f"label number {i}" for i in range(n)]
     rows = np.full((2, n), 1 / n)
     truth = [classes[7], classes[8]]
-    fitted = fit_filter(rows, truth, classes=classes, remove=[classes[7]])
+    fitted = doors.fit(rows, truth, classes=classes, remove=[classes[7]])
     fitted.save(tmp_path / "filter")
     assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
 
@@ -281,7 +281,7 @@ def test_numbers_cannot_be_chosen_so_that_a_filter_is_slow(tmp_path, labels):
         "ids": (10**6 + np.random.default_rng(0).permutation(10**6)[:60_000]).tolist(),
     }[labels]
     start = time.process_time()
-    fitted = OutputFilter.mask(classes, classes[-2:])
+    fitted = doors.mask(classes, classes[-2:])
     fitted.save(tmp_path / "filter")
     loaded = OutputFilter.load(tmp_path / "filter")
     assert without(loaded.classes_in, loaded.removed) == tuple(classes[:-2])
@@ -292,7 +292,7 @@ def test_numbers_cannot_be_chosen_so_that_a_filter_is_slow(tmp_path, labels):
 def test_names_may_hold_any_number_of_brackets(tmp_path):
     classes = [f"[{i}]" for i in range(1100)]
     rows = np.full((1, 1100), 1 / 1100)
-    fit_filter(rows, classes=classes, remove=["[0]"], method="mask").save(tmp_path / "filter")
+    doors.fit(rows, classes=classes, remove=["[0]"], method="mask").save(tmp_path / "filter")
     assert OutputFilter.load(tmp_path / "filter").classes_in == tuple(classes)
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr
 
+import doors
 import plain_metrics as plain
 from unlabel import LabelRemover, UnlabelError, metrics
 
@@ -221,7 +222,9 @@ def test_on_retained_is_what_mask_gives(dtype):
     mask = LabelRemover(remove=REMOVED, classes=ALL, method="mask").fit(rows)
     np.testing.assert_array_equal(metrics.on_retained(rows, ALL, RETAINED), mask.transform(rows))
     np.testing.assert_allclose(
-        metrics.removed_mass(rows, ALL, REMOVED), mask.filter_.removed_mass(rows), atol=1e-15
+        metrics.removed_mass(rows, ALL, REMOVED),
+        doors.run(mask.filter_, rows).removed_mass,
+        atol=1e-15,
     )
 
 
