@@ -1,3 +1,5 @@
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -6,6 +8,7 @@ import pytest
 import doors
 from golden_integrations import DTYPES, INPUTS, METHODS, TOLERANCE, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
+from worlds import COLDEST, HOTTEST
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -46,29 +49,61 @@ def made(**changes):
     return OutputFilter(**given | {"means": [[0.5, 0.3, 0.2]], "shares": [[0, 0.3, 0.2]]} | changes)
 
 
-def test_a_filter_keeps_labels_of_its_own(tmp_path):
-    labels, removed = [np.int64(0), 1, 2], [np.int64(0)]
-    fitted = made(classes_in=labels, plan=removed, counts=[np.int64(7)])
+def test_a_filter_keeps_labels_and_statistics_of_its_own(tmp_path):
+    labels, removed, means = [np.int64(0), 1, 2], [np.int64(0)], np.array([[0.5, 0.3, 0.2]])
+    fitted = made(classes_in=labels, plan=removed, counts=[np.int64(7)], means=means)
+    before = fitted.apply([[0.5, 0.25, 0.25]])
     labels.reverse()
     removed.clear()
+    means[:] = [[0.1, 0.8, 0.1]]
     assert (fitted.classes_in, fitted.removed, fitted.counts) == ((0, 1, 2), (0,), (7,))
+    np.testing.assert_array_equal(fitted.apply([[0.5, 0.25, 0.25]]), before)
     fitted.save(tmp_path / "filter.safetensors")
 
 
+def test_a_filter_and_its_copies_cannot_be_changed():
+    fitted = made()
+    with pytest.raises(AttributeError):
+        fitted.temperature = 2.0
+    for each in (fitted, copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        assert not each.means.flags.writeable
+        assert not each.shares.flags.writeable
+        np.testing.assert_array_equal(each.apply(np.eye(3)), fitted.apply(np.eye(3)))
+
+
+BOUNDS = f"give {COLDEST} to {HOTTEST}"
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "words"),
     [
-        ({"means": [[1e-170] * 3]}, "cannot give the mean of the retired label 0"),
-        ({"means": [[0.5, 0.3, 0.1]]}, "cannot give the mean of the retired label 0"),
-        ({"shares": [[0, 0, 0]]}, "cannot give the share of the retired label 0"),
-        ({"means": [[1e200, 0, 0]], "method": "literal"}, "cannot give the mean of the retired"),
-        ({"counts": (1.5,)}, "are not counts of rows"),
-        ({"counts": None}, "are not counts of rows"),
-        ({"counts": (-1,)}, "is not one count of rows per retired label"),
+        ({"temperature": 0.0}, f"temperature is 0.0: {BOUNDS}"),
+        ({"temperature": "1"}, "temperature is '1'"),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"temperature": 10**400}, BOUNDS),
+        ({"temperature": 5e-324}, BOUNDS),
+        ({"temperature": 2.0, "method": "literal"}, "use temperature=1"),
+        ({"counts": (4, 5)}, "not one count"),
+        ({"counts": (-1,)}, "not one count"),
+        ({"counts": (1.5,)}, "not counts of rows"),
+        ({"counts": None}, "not counts of rows"),
+        ({"means": [[0.5, 0.5]]}, r"means have the shape \(1, 2\), not \(1, 3\)"),
+        ({"means": [[1e-170] * 3]}, "the mean of the .* label 0"),
+        ({"means": [[0.5, 0.3, 0.1]]}, "the mean of the .* label 0"),
+        ({"means": [[0.5, np.nan, 0.5]]}, "the mean of the .* label 0"),
+        ({"means": [[5.0, 2.5, 2.5]]}, "the mean of the .* label 0"),
+        ({"means": [[1e200, 0, 0]], "method": "literal"}, "the mean of the .* label 0"),
+        ({"shares": [[0, 0, 0]]}, "the share of the .* label 0"),
+        ({"shares": [[0.3, 0.3, 0.3]]}, "the share of the .* label 0"),
+        ({"shares": [[0.0, -0.3, 0.3]]}, "the share of the .* label 0"),
+        ({"method": "mask"}, "'mask' has no means"),
+        ({"method": "mask", "means": np.zeros((2, 3))}, r"the shape \(2, 3\), not \(0, 3\)"),
+        ({"plan": ("d",)}, "no label 'd'"),
+        ({"plan": ()}, "not one count"),
     ],
 )
-def test_a_filter_that_no_rows_could_give_is_refused(changes, message):
-    with pytest.raises(UnlabelError, match=message):
+def test_a_filter_that_no_rows_could_give_is_refused(changes, words):
+    with pytest.raises(UnlabelError, match=words):
         made(**changes)
 
 
@@ -96,11 +131,6 @@ def test_labels_cannot_change_places(of_three):
     with pytest.raises(UnlabelError, match="cannot change places"):
         replace(of_three, classes_in=(0, 2, 1, *range(3, 10)))
     assert replace(of_three, classes_in=(0, "one", *range(2, 10))).classes[0] == "one"
-
-
-def test_a_temperature_is_a_number(of_three):
-    with pytest.raises(UnlabelError, match="The temperature is '1'"):
-        doors.at_temperature(of_three, "1")
 
 
 def test_everything_but_the_steps_can_be_changed(of_three):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import doors
 from plain_plan import changes_of
-from unlabel._method.temperature import COLDEST, HOTTEST
+from worlds import COLDEST, HOTTEST
 
 DTYPES = (np.float16, np.float32, np.float64)
 # Zero, the smallest subnormal, numbers whose products underflow, and numbers near 1's rounding.
