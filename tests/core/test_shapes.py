@@ -194,13 +194,3 @@ def test_a_mask_of_tokens_needs_no_labels():
     fitted = doors.fit(TOKENS, classes=LABELS, remove=["LOC"], method="mask")
     assert fitted == doors.mask(LABELS, ["LOC"])
     assert doors.fit(TOKENS, remove=[1], method="mask").classes_in == (0, 1, 2, 3)
-
-
-def test_tables_stay_tables_of_rows():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(TOKENS.reshape(200, 4), columns=LABELS)
-    fitted = doors.fit(frame, pandas.Series(TAGS.ravel()), classes=LABELS, remove=["LOC"])
-    assert fitted == fitted_filter()
-    assert fitted.apply(frame).shape == (200, 3)
-    with pytest.raises(UnlabelError, match="have the column 'LOC' where the model has"):
-        fitted.apply(frame[["LOC", "O", "PER", "ORG"]])

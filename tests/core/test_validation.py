@@ -158,12 +158,6 @@ def test_the_byte_order_of_a_table_does_not_matter(fitted, kind):
     assert fitted.apply(rows).dtype.isnative
 
 
-def test_numbered_columns_of_a_data_frame_are_not_named_after_labels():
-    pandas = pytest.importorskip("pandas")
-    fitted = doors.fit(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
-    assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
-
-
 # What is asked for
 
 WITHOUT_FOX = {"rows": ROWS[TRUTH != "fox"], "truth": TRUTH[TRUTH != "fox"]}

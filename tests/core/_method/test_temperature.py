@@ -4,6 +4,7 @@ from scipy.special import softmax
 
 import doors
 import plain
+import plain_plan
 from unlabel import UnlabelError
 from unlabel._method.temperature import COLDEST, HOTTEST, MIN_ROWS, at_temperature, fit_temperature
 
@@ -134,6 +135,23 @@ def test_only_rows_of_retained_labels_count():
     kept /= kept.sum(axis=1, keepdims=True)
     best = plain.best_temperature(kept, truth[truth > 0] - 1)
     assert fitted.temperature == pytest.approx(best, rel=1e-6)
+
+
+def test_only_rows_whose_new_label_is_known_count(cifar10):
+    rows, truth = softmax(cifar10[0], axis=1), cifar10[1]
+    plan = {0: None, 1: "vehicle", 9: "vehicle", 2: {"wild": 0.5, "tame": 0.5}, 3: 5}
+    fitted = doors.fit(rows, truth, plan=plan, calibrate=True)
+    uncalibrated = doors.at_temperature(fitted, 1.0).apply(rows)
+    names = plain_plan.result_labels(plan, range(10))
+    known, columns = [], []
+    for row, label in enumerate(truth.tolist()):
+        parts = plain_plan.parts_of(plan, label)
+        if len(parts) == 1:
+            known.append(row)
+            columns.append(names.index(parts[0][0]))
+    assert set(truth[known].tolist()) == {1, 3, 4, 5, 6, 7, 8, 9}
+    expected = plain.best_temperature(uncalibrated[known].tolist(), columns)
+    assert fitted.temperature == pytest.approx(expected, rel=1e-6)
 
 
 def test_too_few_rows_of_retained_labels_are_refused():
