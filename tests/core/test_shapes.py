@@ -66,18 +66,16 @@ def test_leading_dimensions_may_be_empty(shape):
     assert result.dtype == np.float32
 
 
-@pytest.mark.parametrize("scores", ["renormalised", "absolute"])
-def test_allowed_labels_have_the_shape_of_the_result(scores):
+def test_allowed_labels_have_the_shape_of_the_result():
     fitted = fitted_filter()
     allow = np.random.default_rng(2).random((40, 5, 3)) < 0.5
     allow[..., 0] |= ~allow.any(axis=-1)
-    result = fitted.apply(TOKENS, allow=allow, scores=scores)
+    result = fitted.apply(TOKENS, allow=allow)
     whole = fitted.apply(TOKENS)
     for at in np.ndindex(40, 5):
         kept = [value * int(may) for value, may in zip(whole[at], allow[at], strict=True)]
-        total = 1.0 if scores == "absolute" else sum(kept)
-        np.testing.assert_allclose(result[at], [value / total for value in kept], rtol=1e-15)
-    lists = fitted.apply(TOKENS, allow=["O", "PER"], scores=scores)
+        np.testing.assert_allclose(result[at], [value / sum(kept) for value in kept], rtol=1e-15)
+    lists = fitted.apply(TOKENS, allow=["O", "PER"])
     assert lists.shape == (40, 5, 3)
     assert not lists[..., 2].any()
 
