@@ -110,3 +110,10 @@ def test_nullable_floats_are_floats(pandas):
 def test_numbered_columns_of_a_data_frame_are_not_named_after_labels(pandas):
     fitted = doors.fit(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
     assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
+
+
+def test_a_frame_and_a_series_are_fitted_as_their_values(pandas):
+    frame = pandas.DataFrame(ROWS, columns=NAMES)
+    fitted = doors.fit(frame, pandas.Series(TRUTH), classes=NAMES, remove=["cat"])
+    assert fitted == doors.fit(ROWS, TRUTH, classes=NAMES, remove=["cat"])
+    assert fitted.apply(frame).shape == (3, 2)
