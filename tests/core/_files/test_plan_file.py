@@ -86,8 +86,8 @@ def test_plans_are_written_as_toml_and_do_not_overwrite(tmp_path):
         doors.save_plan(LabelPlan({}), tmp_path / "plan.csv")
     (tmp_path / "plan.toml").write_text("mine")
     with pytest.raises(UnlabelError, match="exists already"):
-        doors.save_plan(LabelPlan({}), tmp_path / "plan.toml")
-    LabelPlan({"a": "b"}).write(tmp_path / "plan.toml", overwrite=True)
+        LabelPlan({}).write(tmp_path / "plan.toml")
+    doors.save_plan(LabelPlan({"a": "b"}), tmp_path / "plan.toml")
     assert dict(doors.load_plan(tmp_path / "plan.toml")) == {"a": "b"}
     assert os.listdir(tmp_path) == ["plan.toml"]
 
