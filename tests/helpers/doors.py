@@ -19,6 +19,7 @@ __all__ = [
     "apply",
     "apply_table",
     "at_temperature",
+    "changes",
     "compose",
     "diff",
     "evaluate",
@@ -135,6 +136,11 @@ def load(path: Any) -> OutputFilter:
 def save_plan(plan: LabelPlan, path: Any) -> None:
     """Write a plan, in the place of any file that is there."""
     plan.write(path, overwrite=True)
+
+
+def changes(plan: LabelPlan) -> dict[Any, Any]:
+    """Return the changes that a plan lists."""
+    return dict(plan)
 
 
 def load_plan(path: Any, **columns: Any) -> LabelPlan:

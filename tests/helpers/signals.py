@@ -5,7 +5,7 @@ import sys
 
 
 def outcomes(run, after, *places):
-    """Interrupt `run` at each step of code in modules or folders, and yield what `after` returns."""
+    """Interrupt `run` at each step of code in some places, and yield what `after` returns."""
     traced = (
         contextlib.__file__,
         run.__code__.co_filename,

@@ -31,29 +31,25 @@ def fitted():
 def test_a_filter_comes_back_as_it_was(tmp_path, method, kind, removed):
     rows = np.log(ROWS) if kind == "logits" else ROWS
     saved = doors.fit(rows, NUMBERS, remove=removed, method=method, kind=kind)
-    saved.save(tmp_path / "filter.safetensors")
-    loaded = doors.load(tmp_path / "filter.safetensors")
-    for name in ("classes_in", "classes", "removed", "counts", "method", "input", "temperature"):
-        assert getattr(loaded, name) == getattr(saved, name)
-    np.testing.assert_array_equal(loaded.means, saved.means)
-    np.testing.assert_array_equal(loaded.shares, saved.shares)
+    doors.save(saved, tmp_path / "filter")
+    loaded = doors.load(tmp_path / "filter")
+    assert loaded == saved
+    assert (loaded.classes, loaded.removed) == (saved.classes, saved.removed)
     np.testing.assert_array_equal(loaded.apply(rows), saved.apply(rows))
+
+
+def test_a_temperature_comes_back_to_the_last_bit(tmp_path, cifar10):
+    saved = doors.fit(*cifar10, remove=[0], kind="logits", calibrate=True)
+    doors.save(saved, tmp_path / "filter")
+    assert doors.load(tmp_path / "filter").temperature == saved.temperature != 1
 
 
 @pytest.mark.parametrize("classes", [UNICODE, [0.1, -3, 10**30, 1e-300], [False, True, "1", 0.5]])
 def test_labels_come_back_with_their_types(tmp_path, classes):
-    truth = [classes[i] for i in NUMBERS]
-    doors.fit(ROWS, truth, classes=classes, remove=[classes[0]]).save(tmp_path / "filter")
+    doors.save(doors.mask(classes, classes[:1]), tmp_path / "filter")
     loaded = doors.load(tmp_path / "filter")
     assert loaded.classes_in == tuple(classes)
-    assert [type(label) for label in loaded.classes_in] == [type(label) for label in classes]
-
-
-def test_a_temperature_comes_back_to_the_last_bit(tmp_path, cifar10):
-    logits, labels = cifar10
-    saved = doors.fit(logits, labels, remove=[0], kind="logits", calibrate=True)
-    saved.save(tmp_path / "filter")
-    assert doors.load(tmp_path / "filter").temperature == saved.temperature != 1
+    assert [*map(type, loaded.classes_in)] == [*map(type, classes)]
 
 
 def test_a_file_is_safetensors_with_one_key_of_canonical_json(tmp_path, fitted):

@@ -68,7 +68,7 @@ def test_labels_that_are_not_texts_are_written_as_their_texts(tmp_path):
     plan = LabelPlan({1: 2.5, 2: {True: 0.5, "x": 0.5}})
     doors.save_plan(plan, tmp_path / "plan.toml")
     again = doors.load_plan(tmp_path / "plan.toml")
-    assert dict(again) == {"1": "2.5", "2": {"True": 0.5, "x": 0.5}}
+    assert doors.changes(again) == {"1": "2.5", "2": {"True": 0.5, "x": 0.5}}
     assert again.digest == plan.digest
 
 
@@ -88,7 +88,7 @@ def test_plans_are_written_as_toml_and_do_not_overwrite(tmp_path):
     with pytest.raises(UnlabelError, match="exists already"):
         LabelPlan({}).write(tmp_path / "plan.toml")
     doors.save_plan(LabelPlan({"a": "b"}), tmp_path / "plan.toml")
-    assert dict(doors.load_plan(tmp_path / "plan.toml")) == {"a": "b"}
+    assert doors.changes(doors.load_plan(tmp_path / "plan.toml")) == {"a": "b"}
     assert os.listdir(tmp_path) == ["plan.toml"]
 
 
@@ -117,7 +117,7 @@ CHANGES = {
 
 def test_toml(tmp_path):
     plan = read(tmp_path, "plan.TOML", TOML)
-    assert dict(plan) == CHANGES
+    assert doors.changes(plan) == CHANGES
     assert [*plan] == [*CHANGES]
     assert (plan.title, plan.note, plan.unlisted) == ("Version 2", "two\nlines", "retire")
     assert read(tmp_path, "bom.toml", b"\xef\xbb\xbf" + TOML.encode()) == plan
@@ -129,11 +129,11 @@ def test_json(tmp_path, retired):
     whole = {"title": "Version 2", "note": "two\nlines", "unlisted": "retire", "changes": changes}
     plan = read(tmp_path, "whole.json", json.dumps(whole))
     assert plan == read(tmp_path, "plan.toml", TOML)
-    assert dict(read(tmp_path, "changes.json", json.dumps(changes))) == CHANGES
+    assert doors.changes(read(tmp_path, "changes.json", json.dumps(changes))) == CHANGES
 
 
 def test_a_label_of_a_json_plan_may_be_named_changes(tmp_path):
-    assert dict(read(tmp_path, "plan.json", '{"changes": "new"}')) == {"changes": "new"}
+    assert doors.changes(read(tmp_path, "plan.json", '{"changes": "new"}')) == {"changes": "new"}
 
 
 @pytest.mark.parametrize(("name", "separator"), [("plan.csv", ","), ("plan.tsv", "\t")])
@@ -151,24 +151,28 @@ def test_tables_of_pairs(tmp_path, name, separator):
         "",
     ]
     text = "\r\n".join(lines).replace(",", separator)
-    assert dict(read(tmp_path, name, "\ufeff" + text)) == CHANGES
+    assert doors.changes(read(tmp_path, name, "\ufeff" + text)) == CHANGES
 
 
 def test_a_table_of_two_columns_is_taken_as_it_stands(tmp_path):
     plan = read(tmp_path, "plan.csv", "2007,2012\na,b\nc,\nd,e\nd,f\n")
-    assert dict(plan) == {"a": "b", "c": None, "d": ("e", "f")}
+    assert doors.changes(plan) == {"a": "b", "c": None, "d": ("e", "f")}
 
 
 def test_columns_can_be_named(tmp_path):
     text = "code,title,new\na,Apples,b\n"
-    assert dict(read(tmp_path, "p.csv", text, from_column="code", to_column="new")) == {"a": "b"}
+    assert doors.changes(read(tmp_path, "p.csv", text, from_column="code", to_column="new")) == {
+        "a": "b"
+    }
     text = "to,new,from\na,b,c\n"
-    assert dict(read(tmp_path, "p.csv", text, to_column="new")) == {"c": "b"}
-    assert dict(read(tmp_path, "p.csv", text, from_column="to", to_column="from")) == {"a": "c"}
+    assert doors.changes(read(tmp_path, "p.csv", text, to_column="new")) == {"c": "b"}
+    assert doors.changes(read(tmp_path, "p.csv", text, from_column="to", to_column="from")) == {
+        "a": "c"
+    }
 
 
 def test_a_text_file_lists_labels_to_retire(tmp_path):
-    assert dict(read(tmp_path, "plan.txt", "\ufeffcat\r\n a, b \r\n")) == {
+    assert doors.changes(read(tmp_path, "plan.txt", "\ufeffcat\r\n a, b \r\n")) == {
         "cat": None,
         " a, b ": None,
     }

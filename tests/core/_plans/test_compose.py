@@ -50,8 +50,8 @@ def test_weights_multiply_and_add_up_and_a_single_part_is_a_plain_destination():
     first = LabelPlan({"a": {"x": 0.5, "y": 0.5}, "b": {"x": 0.25, "z": 0.75}})
     second = LabelPlan({"x": {"p": 0.5, "q": 0.5}, "y": "p", "z": {"p": 0.5, "q": 0.5}})
     plan = doors.compose(first, second, ["a", "b", "c"])
-    assert dict(plan) == {"a": {"p": 0.75, "q": 0.25}, "b": {"p": 0.5, "q": 0.5}}
-    assert dict(doors.compose(first, LabelPlan({"y": "x"}), ["a", "b"]))["a"] == "x"
+    assert doors.changes(plan) == {"a": {"p": 0.75, "q": 0.25}, "b": {"p": 0.5, "q": 0.5}}
+    assert doors.changes(doors.compose(first, LabelPlan({"y": "x"}), ["a", "b"]))["a"] == "x"
 
 
 def test_labels_are_retired_by_the_first_plan_and_then_by_the_second():
@@ -68,13 +68,13 @@ def test_rules_for_unlisted_labels_are_resolved():
     second = LabelPlan({"x": "y"}, unlisted="retire")
     assert doors.compose(first, second, ["a"]).unlisted == "keep"
     plan = doors.compose(LabelPlan({"a": "x"}), second, ["a", "b"])
-    assert dict(plan) == {"b": None, "a": "y"}
+    assert doors.changes(plan) == {"b": None, "a": "y"}
     assert plan.unlisted == "keep"
 
 
 def test_without_labels_the_result_is_for_the_labels_that_the_first_plan_lists_and_no_others():
     plan = doors.compose(LabelPlan({"a": "b"}), LabelPlan({"b": "c"}))
-    assert dict(plan) == {"a": "c"}
+    assert doors.changes(plan) == {"a": "c"}
     with pytest.raises(UnlabelError, match="does not list 'b'"):
         plan.outcome(["a", "b"])
 

@@ -44,7 +44,7 @@ def test_destinations_that_are_not_listed_and_labels_that_are_retired_are_told_a
 
 def test_equal_plans_make_the_same_changes():
     plan = LabelPlan({1: "a", 2: {"x": 0.5, 3: 0.5}})
-    assert not doors.diff(plan, LabelPlan(dict(plan), title="another"))
+    assert not doors.diff(plan, LabelPlan(doors.changes(plan), title="another"))
     assert str(doors.diff(plan, plan)) == "The plans make the same changes."
 
 
