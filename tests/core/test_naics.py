@@ -22,7 +22,7 @@ def pairs_of(name):
 def with_weights(plan):
     """Give each part of a split a weight, one after another 1, 2, 3 ... parts of the whole."""
     changes = {}
-    for label, to in plan.items():
+    for label, to in doors.changes(plan).items():
         if isinstance(to, tuple):
             whole = math.comb(len(to) + 1, 2)
             to = {part: (number + 1) / whole for number, part in enumerate(to)}
@@ -67,7 +67,7 @@ def test_the_check_counts_what_the_pairs_say(name, counts):
 
 def test_composing_two_versions_is_applying_one_after_the_other():
     first, second = (with_weights(doors.load_plan(GOLDEN / name)) for name in FILES)
-    labels = [*first]
+    labels = [*doors.changes(first)]
     one = doors.mask(labels, first)
     other = doors.mask(one.classes, second)
     both = doors.mask(labels, doors.compose(first, second, labels))
@@ -78,11 +78,12 @@ def test_composing_two_versions_is_applying_one_after_the_other():
 
 def test_splits_without_weights_are_refused_with_their_candidates():
     plan = doors.load_plan(GOLDEN / FILES[1])
+    labels = [*doors.changes(plan)]
     sentence = "splits '211111' among '211120', '211130' without weights"
     with pytest.raises(UnlabelError, match=sentence):
-        doors.mask([*plan], plan)
+        doors.mask(labels, plan)
     with pytest.raises(UnlabelError, match=f"In the first plan: The plan {sentence}"):
-        doors.compose(plan, LabelPlan({}), [*plan])
+        doors.compose(plan, LabelPlan({}), labels)
 
 
 def test_a_concordance_without_its_header_is_noticed(tmp_path):

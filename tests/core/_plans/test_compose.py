@@ -57,10 +57,9 @@ def test_weights_multiply_and_add_up_and_a_single_part_is_a_plain_destination():
 def test_labels_are_retired_by_the_first_plan_and_then_by_the_second():
     first = LabelPlan({"e": None, "a": "m", "d": "m", "b": None})
     second = LabelPlan({"f": None, "m": None, "c": "x"})
-    plan = doors.compose(first, second, ["a", "b", "c", "d", "e", "f", "g"])
-    assert [label for label in plan if plan[label] is None] == ["e", "b", "f", "a", "d"]
-    assert plan["c"] == "x"
-    assert "g" not in plan
+    changes = doors.changes(doors.compose(first, second, [*"abcdefg"]))
+    assert [label for label, to in changes.items() if to is None] == ["e", "b", "f", "a", "d"]
+    assert {label: to for label, to in changes.items() if to is not None} == {"c": "x"}
 
 
 def test_rules_for_unlisted_labels_are_resolved():
