@@ -15,15 +15,7 @@ from unlabel._method.statistics import projector_row
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
-ORDERS_10 = [
-    [0],
-    [9],
-    [0, 4],
-    [4, 0],
-    [9, 7, 4, 0],
-    [3, 8, 0, 2, 6, 7, 9],
-    [1, 2, 3, 4, 5, 6, 7, 8, 9],
-]
+ORDERS_10 = [[0], [9], [0, 4], [4, 0], [9, 7, 4, 0], [3, 8, 0, 2, 6, 7, 9], list(range(1, 10))]
 ORDERS_100 = [[0], [99, 0], list(range(20)), list(range(19, -1, -1))]
 # Zero, next to what counts as nothing, products that underflow, and near 1 in rounding.
 EDGES = (0.0, 1e-280, 1e-160, 1e-16, 1.1e-16, 1e-3, 1.0)
@@ -70,20 +62,18 @@ def test_osr_agrees_with_plain_in_every_order_of_removal(removed):
     assert_as_plain(simplex(24, 4), np.arange(24) % 4, list(removed), simplex(20, 4, seed=1))
 
 
-@pytest.mark.parametrize("removed", ORDERS_10)
-def test_osr_agrees_with_plain_on_a_real_network_of_10_labels(cifar10, removed):
-    logits, labels = cifar10
+@pytest.mark.parametrize(
+    ("network", "removed"),
+    [
+        *(("cifar10", order) for order in ORDERS_10),
+        *(("cifar100", order) for order in ORDERS_100),
+    ],
+)
+def test_osr_agrees_with_plain_on_real_networks(network, removed, request):
+    logits, labels = request.getfixturevalue(network)
     rows = softmax(logits, axis=1)
     half = np.arange(len(rows)) % 2 == 0
-    assert_as_plain(rows[half], labels[half], removed, rows)
-
-
-@pytest.mark.parametrize("removed", ORDERS_100)
-def test_osr_agrees_with_plain_on_a_real_network_of_100_labels(cifar100, removed):
-    logits, labels = cifar100
-    rows = softmax(logits, axis=1)
-    half = np.arange(len(rows)) % 2 == 0
-    assert_as_plain(rows[half], labels[half], removed, rows[:150])
+    assert_as_plain(rows[half], labels[half], removed, rows[::3])
 
 
 @given(
@@ -106,16 +96,6 @@ def test_order_of_removal_matters():
     one = doors.fit(rows, labels, remove=[0, 1]).apply(rows)
     other = doors.fit(rows, labels, remove=[1, 0]).apply(rows)
     assert np.abs(one - other).max() > 1e-3
-
-
-@pytest.mark.parametrize("removed", [[0], [4, 0], [9, 7, 4, 0]])
-def test_literal_agrees_with_plain_to_the_letter(cifar10, removed):
-    logits, labels = cifar10
-    rows = softmax(logits, axis=1)
-    letter = plain.remove_label_to_the_letter
-    steps = plain.fit(rows_of_each(rows, labels, removed), removed, 10, letter)
-    ours = doors.fit(rows, labels, remove=removed, method="literal").apply(rows)
-    np.testing.assert_allclose(ours, plain.apply(rows, steps, letter), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("removed", [[0], [4, 0], [9, 7, 4, 0]])
@@ -172,35 +152,14 @@ def test_fact_1_nothing_of_size_n_by_n_is_built():
     assert peak < 100 * n * 8  # a hundred vectors, where a matrix has 20,000
 
 
-def test_fact_2_results_are_divided_by_their_sum_not_by_b(cifar10):
-    logits, labels = cifar10
+@pytest.mark.parametrize(("network", "n_removed"), [("cifar10", 4), ("cifar100", 40)])
+def test_facts_2_and_3_results_sum_to_1_and_no_entry_is_0(network, n_removed, request):
+    logits, labels = request.getfixturevalue(network)
     rows = softmax(logits, axis=1)
-    ours = doors.fit(rows, labels, remove=[0]).apply(rows)
-    letter = doors.fit(rows, labels, remove=[0], method="literal").apply(rows)
-    np.testing.assert_allclose(ours.sum(axis=1), 1, rtol=1e-14)
-    assert letter.sum(axis=1).min() < 0.6
-    assert letter.sum(axis=1).max() > 0.99
-
-
-@pytest.mark.parametrize("removed", [[0], [0, 4, 7, 9]])
-def test_fact_3_clipping_the_residual_keeps_probabilities(cifar10, removed):
-    logits, labels = cifar10
-    rows = softmax(logits, axis=1)
-    ours = doors.fit(rows, labels, remove=removed).apply(rows)
-    letter = doors.fit(rows, labels, remove=removed, method="literal").apply(rows)
-    assert (letter < 0).mean() > 0.4
-    assert ours.min() > 0
-    assert ours.max() <= 1
-
-
-def test_fact_3_unclipped_residuals_diverge_over_many_removals(cifar100):
-    logits, labels = cifar100
-    rows = softmax(logits, axis=1)
-    letter = doors.fit(rows, labels, remove=range(40), method="literal").apply(rows)
-    ours = doors.fit(rows, labels, remove=range(40)).apply(rows)
-    assert np.abs(letter).max() > 1e3
+    ours = doors.fit(rows, labels, remove=range(n_removed)).apply(rows)
     np.testing.assert_allclose(ours.sum(axis=1), 1, rtol=1e-14)
     assert ours.min() > 0  # clamping results at zero would leave ties, and no ranking
+    assert ours.max() <= 1
 
 
 @pytest.mark.parametrize("rest", [1e-3, 1e-16, 1e-20, 1e-100, 1e-280])
@@ -270,10 +229,17 @@ def test_fact_4_what_a_residual_leaves_is_not_lost():
     np.testing.assert_allclose(ours, [[5 / 6, 1 / 6]], rtol=1e-15)
 
 
-def test_fact_5_a_single_reference_row_gives_no_direction():
-    row = np.array([[0.7, 0.1, 0.15, 0.05]])
-    share = doors.fit(row, [0], remove=[0]).shares[0]
-    np.testing.assert_allclose(share, [0, 1 / 3, 1 / 2, 1 / 6], rtol=1e-14)
+@pytest.mark.parametrize(
+    ("rows", "share"),
+    [
+        ([[0.7, 0.1, 0.15, 0.05]], [0, 1 / 3, 1 / 2, 1 / 6]),  # a single row
+        (np.eye(4)[[0, 0, 0]], [0, 1 / 3, 1 / 3, 1 / 3]),  # one-hot rows
+        (np.eye(4)[[2, 2]], [0, 0, 1, 0]),  # rows all on another label
+    ],
+)
+def test_fact_5_rows_without_a_direction_share_by_their_mean(rows, share):
+    found = doors.fit(rows, [0] * len(rows), remove=[0]).shares[0]
+    np.testing.assert_allclose(found, share, rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -295,16 +261,6 @@ def test_fact_5_rows_at_rounding_level_do_not_count():
     away = np.abs(away) / np.abs(away).sum(axis=1, keepdims=True)
     share = doors.fit(rows, np.zeros(5, int), remove=[0]).shares[0]
     np.testing.assert_allclose(share[1:], away.mean(axis=0)[1:], rtol=1e-12)
-
-
-def test_fact_5_one_hot_reference_rows_share_equally():
-    share = doors.fit(np.eye(4)[[0, 0, 0]], [0, 0, 0], remove=[0]).shares[0]
-    np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 1 / 3])
-
-
-def test_fact_5_reference_rows_all_on_another_label_share_with_that_one():
-    share = doors.fit(np.eye(4)[[2, 2]], [0, 0], remove=[0]).shares[0]
-    np.testing.assert_allclose(share, [0, 0, 1, 0])
 
 
 def test_fact_6_the_share_takes_the_place_of_a_row_that_has_nothing_left():
