@@ -7,7 +7,7 @@ import pytest
 
 import plain
 import plain_metrics as pm
-from unlabel import LabelPlan, UnlabelError, metrics
+from unlabel import LabelPlan, UnlabelError
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import try_filter, try_labels
 from unlabel.fitting import fit_filter
@@ -182,8 +182,6 @@ def test_outputs_are_judged_on_the_new_labels(summary, outputs, judged, name):
             "kl": by_kind(pm.kl_divergence(output, goal), kinds),
             "js": by_kind(pm.jensen_shannon(output, goal), kinds),
         }
-    removed, retained = ([output[row] for row in kinds[kind]] for kind in ("removed", "retained"))
-    assert entry["attack_auc"] == pytest.approx(metrics.attack_auc(removed, retained), abs=1e-6)
 
 
 def test_labels_before_and_after(summary, outputs, judged):
@@ -306,7 +304,6 @@ def test_without_retired_labels_the_method_has_nothing_to_do():
     summary = summarise(try_labels(rows, labels, classes=CLASSES, remove={"cat": "dog"}))
     osr, mask = (figures(summary)[name] for name in ("OSR", "mask"))
     assert osr | {"output": "mask"} == mask
-    assert osr["attack_auc"] is None
     assert osr["accuracy"]["removed"] is None
     assert not isnan(osr["log_loss"])
     assert summary["destinations"] == []

@@ -173,7 +173,6 @@ def test_markdown_and_json_say_the_same_numbers(folder, kind):
         "Rows of retained labels that are right": ("share_right", "retained"),
         "Log-loss": ("log_loss",),
         "Calibration error": ("calibration_error",),
-        "Attack AUC": ("attack_auc",),
         "KL to the base model, inputs of retired labels": ("kl_to_base", "removed"),
         "KL to the retrained model, inputs of retired labels": ("to_retrained", "kl", "removed"),
     }

@@ -76,7 +76,6 @@ def test_the_comparison_has_the_figures_of_every_output(summary):
         "Ties": ("ties",),
         "Log-loss": ("log_loss",),
         "Calibration error": ("calibration_error",),
-        "Attack AUC": ("attack_auc",),
     }.items():
         expected = [value(figure, *path) for figure in figures]
         assert plain(page.row(heading)) == [score(number) for number in expected], heading
@@ -106,7 +105,6 @@ def test_the_best_of_a_row_is_bold(summary):
     for figure, loss in zip(edited["figures"], losses, strict=True):
         figure["log_loss"] = loss
         figure["coverage"]["retained"] = 0.25
-        figure["attack_auc"] = 0.9 if figure["output"] != "mask" else 0.3
         if figure.get("to_retrained"):
             figure["to_retrained"]["kl"]["retained"] = 0.5
     edited["figures"][names.index("mask, calibrated")]["to_retrained"]["kl"]["retained"] = 0.3
@@ -120,7 +118,6 @@ def test_the_best_of_a_row_is_bold(summary):
     # Equal as rounded on the page, and the base model's .1 does not count.
     assert bold("Log-loss") == ["OSR, calibrated", "mask, calibrated"]
     assert bold("Coverage") == []
-    assert bold("Attack AUC") == ["mask"]
     assert bold("KL, inputs of retained labels", of=0) == []
     assert bold("KL, inputs of retained labels", of=1) == ["mask, calibrated"]
 
@@ -172,11 +169,7 @@ def test_unknown_is_drawn_over_the_threshold(summary):
         f"Above .5, that catches {percent(half['caught'])} of the inputs of retired labels and "
         f"loses {percent(half['lost'])} of the inputs of retained labels."
     ) in text
-    attack = score(summary["figures"][1]["attack_auc"])
-    assert (
-        f"gives inputs of retired labels away to whoever sees the answers. The attack AUC, {attack}"
-        in text
-    )
+    assert "gives inputs of retired labels away to whoever sees the answers." in text
     table = next(table for table in page.tables if table[0] == ["Threshold", "Caught", "Lost"])
     assert table[1:] == [
         [str(at["above"]), percent(at["caught"]), percent(at["lost"])]
@@ -250,7 +243,6 @@ def test_what_is_missing_is_left_out(trials, case):
     assert ("No filter is calibrated here" in text) == given
     assert ("What calibration gives" in text) == (not given)
     assert ("There are no rows of retired labels" in text) == (case == "no removed rows")
-    assert ("too few rows to try an attack" in text) == (case == "no removed rows")
     assert "None" not in text
     assert "nan" not in text.lower()
     # Sentences that a condition put together keep their spaces.
@@ -261,7 +253,7 @@ def test_even_less_is_needed(summary):
     bare = copy.deepcopy(summary)
     bare["figures"] = [f for f in bare["figures"] if f["output"] in ("base model", "mask")]
     for figure in bare["figures"]:
-        figure |= {"log_loss": None, "calibration_error": None, "ties": None, "attack_auc": None}
+        figure |= {"log_loss": None, "calibration_error": None, "ties": None}
         for key in ("accuracy", "coverage", "kl_to_base", "changed"):
             figure[key] = {"retained": None, "removed": None}
         figure |= {"to_retrained": None, "over_floor": None}

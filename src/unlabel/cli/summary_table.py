@@ -26,7 +26,6 @@ COLUMNS = {
     ("calibration_error",): "calib\nerror",
     ("to_retrained", "kl", "retained"): "KL,\nkept",
     ("to_retrained", "kl", "removed"): "KL,\ngone",
-    ("attack_auc",): "attack\nAUC",
 }
 MOST_LABELS, MOST_PAIRS = 10, 5
 
@@ -124,17 +123,14 @@ def _in_words(changed: ChangedLabels) -> str:
 def _how_to_read(summary: Summary) -> Iterator[str]:
     if summary["truth"] is None:
         return
-    of_other_rows = [
-        name
-        for name, path in (("KL", ("to_retrained", "kl", "retained")), ("AUC", ("attack_auc",)))
-        if competing_values(METRICS[path], summary["figures"])
-    ]
-    but = f" but {' and '.join(of_other_rows)}" if of_other_rows else ""
+    kl = METRICS["to_retrained", "kl", "retained"]
+    has_kl = bool(competing_values(kl, summary["figures"]))
     yield (
-        f"All values{but} are of rows of retained labels. Accuracy (A_R) is a mean over labels, "
-        "beside the share of rows that are right; lower is better in all others."
+        f"All values{' but KL' if has_kl else ''} are of rows of retained labels. Accuracy (A_R) "
+        "is a mean over labels, beside the share of rows that are right; lower is better in all "
+        "others."
     )
-    if "KL" in of_other_rows:
+    if has_kl:
         yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
     if summary["floor"]:
         which = "differs in its seed alone" if summary["same_recipe"] else "is a second model"
@@ -144,7 +140,7 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
         yield (
             f"Unknown above a removed mass of .5 would catch {percent(at['caught'])} of the rows "
             f"of retired labels and lose {percent(at['lost'])} of the others. It gives the former "
-            "away; see the attack AUC."
+            "away."
         )
 
 

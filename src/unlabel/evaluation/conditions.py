@@ -105,8 +105,6 @@ class Condition:
         rows = summary["rows"]
         if self.name in ("rows", *OF_ALL_ROWS):
             return rows["judged"], "rows"
-        if self.name == "attack_auc":
-            return rows["of_retained_labels"] + rows["of_removed_labels"], "rows"
         if self.name.endswith(".removed"):
             return rows["of_removed_labels"], "rows of retired labels"
         return rows["of_retained_labels"], "rows of retained labels"

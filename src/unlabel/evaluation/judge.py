@@ -17,7 +17,6 @@ from unlabel.evaluation.trial import RETRAINED, Trial
 from unlabel.evaluation.truth import NO_LABEL, destinations, true_labels_of
 from unlabel.metrics._rows import (
     by_row,
-    drawn_rows,
     kl_of,
     mean_of_known,
     normalised,
@@ -67,8 +66,6 @@ class Judge:
         over = {"retained": [*range(n_after)], "removed": removed}
         self.after = _Truth(numbers, n_after, over)
         self.added = _Truth(numbers, n_after + n_removed, over)
-        # The very rows that `attack_auc` would draw, and which are then all that it is given.
-        self.attacked = drawn_rows(map(np.flatnonzero, self.kinds.values()), metrics.ATTACK_ROWS)
         self.top = self.base.argmax(axis=1)
         above = trial.unknown_above
         self.is_unknown = None if above is None else self.removed_mass > above
@@ -159,14 +156,13 @@ class Judge:
         changes = {"impact": answers.counts()}
         if not self.has_truth:
             none = dict.fromkeys(self.kinds)
-            values = dict.fromkeys(("attack_auc", "to_retrained", "over_floor"))
+            values = dict.fromkeys(("to_retrained", "over_floor"))
             return changes | {"kl_to_base": none, "changed": none, **values}
         to_base = partial(kl_of, epsilon=metrics.EPSILON, reduce=self.added_up)
         to_retrained = None if self.goal is None or is_goal else self.divergences(output)
         return changes | {
             "kl_to_base": self.by_kind(by_row(to_base, output, self.base)),
             "changed": self.by_kind(self.top_changed(answers)),
-            "attack_auc": self.attack(output),
             "to_retrained": to_retrained,
             "over_floor": to_retrained and floor and _ratios(to_retrained, floor),
         }
@@ -197,14 +193,6 @@ class Judge:
             kind: float(values[rows].mean()) if rows.any() else np.nan
             for kind, rows in self.kinds.items()
         }
-
-    def attack(self, output: Floats) -> float | None:
-        """Measure the attack's success, if there are enough rows for one."""
-        try:
-            retained, removed = self.attacked
-            return metrics.attack_auc(output[removed], output[retained])
-        except UnlabelError:
-            return None
 
     def impact(self, answers: Answers) -> Values:
         """Describe the answers that one filter changes, by label.

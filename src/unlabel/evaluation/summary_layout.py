@@ -90,7 +90,6 @@ FIGURES = BASE_FIGURES | {
     "impact": COUNTS,
     "kl_to_base": _kinds(Maybe(NON_NEGATIVE)),
     "changed": _kinds(Maybe(SHARE)),
-    "attack_auc": Maybe(SHARE),
     "to_retrained": Maybe(DIVERGENCES),
     "over_floor": Maybe(DIVERGENCES),
 }

@@ -18,11 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from unlabel._labels import as_classes, known_columns, no_such_label
 from unlabel._method.split import row_blocks
@@ -33,7 +28,6 @@ from unlabel.metrics._rows import (
     by_row,
     checked_rows,
     comparable_rows,
-    drawn_rows,
     group_means,
     judged_rows,
     kl_of,
@@ -42,13 +36,11 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
-from unlabel.metrics._scoring import retained_scorer
 from unlabel.metrics._unknown import unknown_share, unknown_threshold
 
 __all__ = [
     "Coverage",
     "ReliabilityBins",
-    "attack_auc",
     "coverage",
     "destination_matrix",
     "expected_calibration_error",
@@ -62,7 +54,6 @@ __all__ = [
     "ratio_to_seed_floor",
     "reliability_bins",
     "removed_mass",
-    "retained_scorer",
     "top_label_changed",
     "unknown_share",
     "unknown_threshold",
@@ -71,7 +62,6 @@ __all__ = [
 # The least that a probability counts as inside a logarithm. Softmax outputs in float32 hardly go
 # lower; an entry that was rounded to 0, as in float16, costs up to -log(EPSILON) = 28.
 EPSILON = 1e-12
-ATTACK_ROWS, ATTACK_FOLDS = 5000, 5
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -355,39 +345,3 @@ def top_label_changed(
         )
     column_before = known_columns(names_after, names)
     return np.asarray(rows.argmax(axis=1) != column_before[rows_after.argmax(axis=1)])
-
-
-def attack_auc(removed_outputs: Any, retained_outputs: Any, *, seed: int = 0) -> float:
-    """Measure how well outputs tell whether the label of an input is a retired one.
-
-    0.5 is not at all, 1 is always. Inputs of a label it never saw look odd to a retrained model
-    too, so compare with the retrained model's value.
-
-    The attacker is a logistic regression on the logarithms of the outputs, at least `EPSILON`,
-    each scaled to unit variance, with both kinds of input weighted alike. The value is the mean
-    area under the ROC curve over 5 stratified folds, with at most 5,000 rows of each kind, drawn
-    by `seed`. Boosted trees and forests found up to .014 more on CIFAR outputs and took ten to a
-    hundred times as long.
-
-    Examples
-    --------
-    >>> unsure, sure = [[.6, .4], [.5, .5]] * 5, [[.9, .1], [.2, .8]] * 5
-    >>> attack_auc(unsure, sure)
-    1.0
-    """
-    kinds = comparable_rows(retained_outputs, removed_outputs, same_rows=False)
-    if min(map(len, kinds)) < ATTACK_FOLDS:
-        raise UnlabelError(
-            f"There are {len(kinds[1])} rows of retired and {len(kinds[0])} of retained labels: "
-            f"an attack needs at least {ATTACK_FOLDS} of each."
-        )
-    numbers = drawn_rows((np.arange(len(rows)) for rows in kinds), ATTACK_ROWS, seed)
-    drawn = [rows[at] for rows, at in zip(kinds, numbers, strict=True)]
-    clues = np.log(np.maximum(np.vstack([normalised(rows) for rows in drawn]), EPSILON))
-    is_removed = np.repeat([0, 1], [len(rows) for rows in drawn])
-    regression = LogisticRegression(class_weight="balanced", max_iter=1000)
-    attacker = make_pipeline(StandardScaler(), regression)
-    folds = StratifiedKFold(ATTACK_FOLDS, shuffle=True, random_state=seed)
-    with threadpool_limits(1):  # the products are too small for threads
-        aucs = cross_val_score(attacker, clues, is_removed, cv=folds, scoring="roc_auc")
-    return float(aucs.mean())

@@ -74,14 +74,14 @@ def rows_and_columns(
     return checked_rows(confidences, "probabilities", names), columns
 
 
-def comparable_rows(one: Any, other: Any, *, same_rows: bool = True) -> tuple[Floats, Floats]:
+def comparable_rows(one: Any, other: Any) -> tuple[Floats, Floats]:
     """Check that two tables of probabilities can be compared."""
     check_columns(column_names(other), column_names(one))
     a, b = checked_rows(one, "probabilities"), checked_rows(other, "probabilities")
-    if a.shape[1] != b.shape[1] or (same_rows and len(a) != len(b)):
+    if a.shape != b.shape:
         raise UnlabelError(
             f"Outputs of shapes {a.shape} and {b.shape} cannot be compared: give "
-            f"{'the same rows and ' * same_rows}the same labels in the same order."
+            "the same rows and the same labels in the same order."
         )
     return a, b
 
@@ -116,12 +116,6 @@ def kl_of(
     # scipy.special.rel_entr gives the same values and takes four times as long.
     logs = np.log(np.maximum(p, epsilon) / np.maximum(q, epsilon))
     return np.asarray(np.maximum(np.vecdot(p, logs), 0.0))
-
-
-def drawn_rows(kinds: Iterable[Columns], at_most: int, seed: int = 0) -> list[Columns]:
-    """Draw some of the rows of each kind, given by their numbers, and keep their order."""
-    draw = np.random.default_rng(seed)
-    return [np.sort(draw.choice(rows, min(len(rows), at_most), replace=False)) for rows in kinds]
 
 
 def mean_of_known(values: npt.NDArray[Any]) -> float:

@@ -42,11 +42,6 @@ class Comparison(NamedTuple):
     groups: dict[str, dict[Metric, list[Cell]]]
 
 
-def from_chance(value: float) -> float:
-    """Rate the value nearest to one half best."""
-    return abs(value - 0.5)
-
-
 def rows(number: float | None) -> str:
     """Write a number of rows."""
     return NOTHING if number is None else count(int(number))
@@ -155,15 +150,6 @@ TOPICS: dict[str, list[Metric]] = {
             "Jensen-Shannon divergence, in nats: symmetric, from 0 to .6931. Lower is closer.",
             "As above, by the symmetric measure.",
             badness=low,
-        ),
-    ],
-    "What the outputs give away": [
-        Metric(
-            "Attack AUC",
-            "How well an attacker recognises inputs of retired labels by the output alone: .5 is "
-            "not at all, 1 is always. Compare with the retrained model's.",
-            ("attack_auc",),
-            from_chance,
         ),
     ],
 }

@@ -31,7 +31,6 @@ COMPARED = {
     ("coverage", "retained"): "the coverage",
     ("log_loss",): "the log-loss",
     ("calibration_error",): "the calibration error",
-    ("attack_auc",): "the attack AUC",
 } | {
     (*path, kind): f"the {metric} {inputs}"
     for metric, path in {

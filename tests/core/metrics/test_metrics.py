@@ -1,4 +1,6 @@
 import inspect
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -280,5 +282,10 @@ def test_every_public_function_shows_an_example():
         for name in metrics.__all__
         if inspect.isfunction(function := getattr(metrics, name))
     ]
-    assert len(public) == 18
+    assert len(public) == 16
     assert all(">>> " in inspect.getdoc(function) for function in public)
+
+
+def test_the_metrics_need_numpy_alone():
+    code = "import sys, unlabel.metrics; sys.exit(bool({'sklearn', 'scipy'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -14,9 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import plain_metrics
-from unlabel import LabelRemovalClassifier as RelabeledClassifier
 from unlabel import UnlabelError
-from unlabel.metrics import retained_scorer
+from unlabel.sklearn import RelabeledClassifier, retained_scorer
 
 # The columns of a result need not be in the order of its sorted labels: here they are not.
 PLAN = {"ant": "zebu", "bee": None}
