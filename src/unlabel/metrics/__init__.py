@@ -1,9 +1,9 @@
-"""Metrics of a classifier's outputs after labels were retired, alone and beside retraining.
+"""Metrics of a classifier's outputs after labels were removed, alone and beside retraining.
 
 Every function is pure and takes confidences of shape (n_rows, n_outputs). Those that judge
 them also take the true `labels`, one per row, the `classes` that name the columns, and `over`,
 the labels whose rows count: by default `classes`. So A_R is `mean_accuracy` over the retained
-labels and A_F over the retired ones, which are never predicted if `classes` lacks them.
+labels and A_F over the removed ones, which are never predicted if `classes` lacks them.
 
 Predictions and ranks can be taken from any scores, logits included. Everything else needs
 probabilities, which are divided by their sums (stored tables round them), in float64. Tables may
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._labels import as_classes, known_columns, no_such_label
-from unlabel._method.split import row_blocks
+from unlabel._method.masses import row_blocks
 from unlabel._typing import Float64s, Floats
 from unlabel.errors import UnlabelError
+from unlabel.labels import as_classes, known_columns, no_such_label
 from unlabel.metrics._rows import (
     Labels,
     by_row,
@@ -36,7 +36,6 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
-from unlabel.metrics._unknown import unknown_share, unknown_threshold
 
 __all__ = [
     "Coverage",
@@ -56,7 +55,6 @@ __all__ = [
     "removed_mass",
     "top_label_changed",
     "unknown_share",
-    "unknown_threshold",
 ]
 
 # The least that a probability counts as inside a logarithm. Softmax outputs in float32 hardly go
@@ -107,10 +105,10 @@ def label_accuracy(
 def mean_accuracy(
     confidences: Any, labels: Any, classes: Labels, over: Labels | None = None
 ) -> float:
-    """Average `label_accuracy` over labels: A_R over retained labels, A_F over retired ones.
+    """Average `label_accuracy` over labels: A_R over retained labels, A_F over removed ones.
 
     Labels without rows are left out; NaN if no label has any. A_F is 0 for outputs without
-    entries of the retired labels.
+    entries of the removed labels.
 
     Examples
     --------
@@ -176,7 +174,7 @@ def reliability_bins(
     (array([ nan,  nan, 0.6 , 0.85]), array([nan, nan, 1. , 0.5]), array([0, 0, 1, 2]))
     """
     if bins < 1:
-        raise UnlabelError(f"bins={bins} is not a number of bins: give 1 or more.")
+        raise UnlabelError(f"{bins} is not a number of bins: give 1 or more.", argument="bins")
     rows, column, group, _ = judged_rows(confidences, labels, classes, over, "probabilities")
     top = rows.max(axis=1) / row_sums(rows)
     in_bin = np.where(group < 0, -1, np.searchsorted(np.arange(1, bins) / bins, top))
@@ -201,9 +199,9 @@ def expected_calibration_error(
 
 
 def destination_matrix(confidences: Any, labels: Any, classes: Labels, removed: Labels) -> Float64s:
-    """Compute the mean output over the inputs of each retired label: where they went.
+    """Compute the mean output over the inputs of each removed label: where they went.
 
-    One row per retired label, which sums to 1 (NaN without inputs), and one column per class.
+    One row per removed label, which sums to 1 (NaN without inputs), and one column per class.
 
     Examples
     --------
@@ -232,7 +230,7 @@ def kl_divergence(outputs: Any, reference: Any, *, epsilon: float = EPSILON) -> 
     array([ 0.693, 13.122])
     """
     if not epsilon > 0:
-        raise UnlabelError(f"epsilon={epsilon!r} has no logarithm: give one above 0.")
+        raise UnlabelError(f"{epsilon!r} has no logarithm: give more than 0.", argument="epsilon")
     return by_row(partial(kl_of, epsilon=epsilon), *comparable_rows(outputs, reference))
 
 
@@ -275,7 +273,7 @@ def ratio_to_seed_floor(divergence: Any, seed_floor: Any) -> float:
 def on_retained(confidences: Any, classes: Labels, retained: Labels) -> Floats:
     """Take the entries of the retained labels, in the order given, and divide by their sum.
 
-    Makes outputs with and without retired labels comparable. A row with nothing on retained
+    Makes outputs with and without removed labels comparable. A row with nothing on retained
     labels becomes uniform, as with ``method="mask"``. The dtype stays.
 
     Examples
@@ -313,7 +311,7 @@ def on_all(confidences: Any, classes: Labels, every: Labels) -> Floats:
 
 
 def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s:
-    """Sum the probabilities of the retired labels in each row.
+    """Sum the probabilities of the removed labels in each row.
 
     Examples
     --------
@@ -327,7 +325,7 @@ def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s
 def top_label_changed(
     before: Any, classes_before: Labels, after: Any, classes_after: Labels
 ) -> npt.NDArray[np.bool_]:
-    """Tell for each row whether its top label has changed; the mean is the share that have.
+    """Return for each row whether its top label has changed; the mean is the share that have.
 
     Examples
     --------
@@ -345,3 +343,22 @@ def top_label_changed(
         )
     column_before = known_columns(names_after, names)
     return np.asarray(rows.argmax(axis=1) != column_before[rows_after.argmax(axis=1)])
+
+
+def unknown_share(removed_mass: Any, above: Any) -> Float64s:
+    """Compute the share of rows whose removed mass is above each threshold.
+
+    Those are the rows that an answer rule with that `max_removed_mass` answers with unknown. NaN
+    without rows.
+
+    Examples
+    --------
+    >>> unknown_share([.1, .5, .6, .9], [0, .5, .9])
+    array([1. , 0.5, 0. ])
+    """
+    mass = np.sort(np.asarray(removed_mass, dtype=np.float64))
+    if mass.ndim != 1:
+        raise UnlabelError(f"The removed masses have the shape {mass.shape}: give one per row.")
+    n_above = len(mass) - np.searchsorted(mass, np.asarray(above, dtype=np.float64), side="right")
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.divide(n_above, len(mass)))
