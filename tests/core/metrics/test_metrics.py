@@ -269,7 +269,7 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
         (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), r"shape \(2, 2\), not \(..., 3\)"),
         (
             lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]),
-            "Row 0: it is not a probability vector",
+            "Row 0: it is not a prob",
         ),
         (lambda: metrics.coverage(ROWS * np.nan, [0, 1], [0, 1]), "Row 0: .* NaN"),
         (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "appears twice.*classes="),
@@ -277,7 +277,7 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
         (lambda: metrics.coverage(ROWS[:, :0], [0, 1], []), "a column per label"),
         (
             lambda: metrics.reliability_bins(ROWS, [0, 1], [0, 1], bins=0),
-            "0 is not a number of bins",
+            "0 is not a number of",
         ),
         (lambda: metrics.kl_divergence(ROWS, ROWS[:1]), r"\(2, 2\) and \(1, 2\) .* same rows and"),
         (lambda: metrics.kl_divergence(ROWS, ROWS, epsilon=0), "0 has no logarithm"),
