@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from unlabel._files.digest import sha256_of
-from unlabel._set_aside import SetAside
+from unlabel._skipped import SkippedRows
 from unlabel._tables.files.streams import refuse_standard_input
 from unlabel._tables.label_columns import TRUE_LABELS
 from unlabel._tables.opening import names_in, open_predictions
@@ -23,7 +23,7 @@ from unlabel._tables.truth import (
     refuse_other_labels,
     texts_of_labels,
 )
-from unlabel._typing import Floats, InputKind, Label, Progress, Truth
+from unlabel._typing import Floats, Kind, Label, Progress, Truth
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.sources import (
     SourceFilter,
@@ -51,7 +51,7 @@ def evaluate_tables(
     filter: PathLike | None,
     retrained: Sequence[PathLike],
     same_recipe: bool,
-    input: InputKind | None,
+    input: Kind | None,
     label_column: str | None,
     truth: Truth,
     unknown_above: float | None,
@@ -116,8 +116,9 @@ def evaluate_tables(
     row_count = len(rows) + aside.rows
     if labels is None and retrained:
         raise UnlabelError(
-            f"{base} has no column {TRUE_LABELS!r}, and retrained models are judged by true "
-            "labels: name their column with --label-column."
+            f"It has no column {TRUE_LABELS!r}, and retrained models are judged by true "
+            "labels: name their column with --label-column.",
+            path=base,
         )
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
@@ -128,7 +129,7 @@ def evaluate_tables(
         if own_column is not None:
             own.require_truth(own_column)
         old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
-        own_aside = SetAside([*old_and_new.values()])
+        own_aside = SkippedRows([*old_and_new.values()])
         rows, own_labels, own_numbers = read_confidences(
             own,
             input=kind,
@@ -140,8 +141,9 @@ def evaluate_tables(
         )
         if len(rows) + own_aside.rows != row_count:
             raise UnlabelError(
-                f"{path} has {len(rows) + own_aside.rows} rows and {base} {row_count}: give the "
-                "same rows in the same order."
+                f"It has {len(rows) + own_aside.rows} rows and {base} {row_count}: give the "
+                "same rows in the same order.",
+                path=path,
             )
         if own_labels is None or labels is None:
             return rows[row_numbers] if aside.rows else rows

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import is_missing, no_such_label
-from unlabel._set_aside import SetAside
+from unlabel.labels import is_missing, no_such_label
+from unlabel._skipped import SkippedRows
 from unlabel._tables.cells import plain
 from unlabel._typing import Label
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
 
 # As Arrow and JSON, Python, and spreadsheets write them.
 TRUTH_VALUES = {"true", "false", "True", "False", "TRUE", "FALSE"}
@@ -78,7 +78,7 @@ def true_labels(
     column: pa.Array,
     name: str,
     classes: Sequence[Label],
-    aside: SetAside | None = None,
+    aside: SkippedRows | None = None,
 ) -> npt.NDArray[np.intp]:
     """Find the positions of a column's true labels among the labels of the model.
 
@@ -100,10 +100,8 @@ def true_labels(
             continue
         row = int(np.argmax(indices == code))
         if label is None:
-            raise RowError(row, f" has no true label in column {name!r}: give it one.")
-        told = str(no_such_label(label, classes, ", and \0 has it as its true label"))
-        before, _, after = told.partition("\0")  # no label shows one: it would be escaped
-        raise RowError(row, after, before)
+            raise UnlabelError(f"It has no true label in column {name!r}: give it one.", row=row)
+        raise no_such_label(label, classes, row=row)
     found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)
     return np.asarray(found[indices])
 

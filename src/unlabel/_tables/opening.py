@@ -72,5 +72,5 @@ def _refuse_misfits(path: Path, reading: Reading, is_json: bool) -> None:
         if value:
             which, other = ("JSON lines", "columns") if is_json else ("columns", "JSON lines")
             raise UnlabelError(
-                f"{shown(path)} has {which}, and {option} is for {other}: leave it out."
+                f"It has {which}, and {option} is for {other}: leave it out.", path=shown(path)
             )

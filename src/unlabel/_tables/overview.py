@@ -13,7 +13,7 @@ from unlabel._tables.files.formats import errors_naming
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import checked_rows
-from unlabel._typing import InputKind, Label, Progress
+from unlabel._typing import Kind, Label, Progress
 from unlabel.errors import UnlabelError
 
 
@@ -41,7 +41,7 @@ def overview(
     reading: Reading,
     *,
     classes: Sequence[Label] | None,
-    input: InputKind,
+    input: Kind,
     label_column: str,
     progress: Progress,
 ) -> Overview:
@@ -60,7 +60,7 @@ def overview(
             sums += [float(of_rows.min()), float(of_rows.max())]
         count += len(rows)
     if not count:
-        raise UnlabelError(f"{predictions.path} has no rows: give a table with at least one.")
+        raise UnlabelError("It has no rows: give a table with at least one.", path=predictions.path)
     order = np.argsort(-tops, kind="stable").tolist()
     return Overview(
         predictions.layout,

@@ -47,5 +47,5 @@ def result_schema(
     times = Counter(schema.names)
     for name in (*ADDED, *own):
         if times[name] > 1:
-            raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
+            raise UnlabelError(f"It has a column {name!r} already: rename it first.", path=table)
     return schema

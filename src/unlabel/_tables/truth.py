@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._labels import is_missing
-from unlabel._set_aside import SetAside
+from unlabel.labels import is_missing
+from unlabel._skipped import SkippedRows
 from unlabel._tables.labels import positions_by_text
 from unlabel._typing import Columns, Label, Truth
 from unlabel.errors import UnlabelError
@@ -22,7 +22,7 @@ from unlabel.validation import distinct_labels, true_columns
 PathLike = str | os.PathLike[str]
 
 
-class OtherTruth(SetAside):
+class OtherTruth(SkippedRows):
     """Counts rows of labels that are unknown, and refuses new ones among old ones, or old new."""
 
     def __init__(self, classes: Sequence[Label], change: OutputFilter, truth: Truth) -> None:
@@ -79,8 +79,9 @@ def refuse_old_labels(path: PathLike, found: set[str], change: OutputFilter) -> 
                 fate = "a split label" if to < 0 else f"a label that becomes {change.classes[to]!r}"
                 advice = "on the new labels"
             raise UnlabelError(
-                f"{path} has a column {str(label)!r}, {fate}: give the outputs of a model "
-                f"retrained {advice}."
+                f"It has a column {str(label)!r}, {fate}: give the outputs of a model "
+                f"retrained {advice}.",
+                path=path,
             )
 
 

@@ -105,13 +105,11 @@ def attach_to_file(
     out: Path,
     *,
     output: str | None = None,
-    overwrite: bool,
 ) -> list[str]:
     """Append a filter to a model's file, and return the names of the outputs that changed.
 
     External data is written to one file beside `out`.
     """
-    atomic.refuse_existing(out, overwrite=overwrite)
     out = atomic.behind_links(out)
     data = out.with_name(f"{out.name}.data")
     grafted = _read(model)
@@ -119,9 +117,9 @@ def attach_to_file(
     changed = _attach(grafted, filter, output, str(model))
     _load_external_data(grafted, model)
     with ExitStack() as stack:  # the data appears before the model that refers to it
-        part = stack.enter_context(atomic.whole_file(out, overwrite=overwrite))
+        part = stack.enter_context(atomic.whole_file(out))
         if external:
-            data_part = stack.enter_context(atomic.whole_file(data, overwrite=overwrite))
+            data_part = stack.enter_context(atomic.whole_file(data))
         folder = stack.enter_context(atomic.folder_beside(out))
         options = {"save_as_external_data": external, "location": data.name}
         onnx.save_model(grafted, folder / out.name, format="protobuf", **options)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from unlabel._labels import as_classes, listing
+from unlabel.labels import as_classes, listing
 from unlabel._tables.cells import numeric_columns
 from unlabel._tables.columns.layout import require_columns
 from unlabel._tables.columns.nested import EntryColumn, NestedColumn, StructColumn, nested_column
@@ -44,8 +44,9 @@ def find_nested(
         found = [column for column in found if _names_labels(column, head, classes)]
     if len(found) > 1:
         raise UnlabelError(
-            f"{table.path} may have confidences in each of the columns "
-            f"{listing([column.name for column in found])}: choose one with --list-column."
+            f"It may have confidences in each of the columns "
+            f"{listing([column.name for column in found])}: choose one with --list-column.",
+            path=table.path,
         )
     with errors_naming(table.path):
         return _with_labels(found[0], head, classes, partial=partial) if found else None

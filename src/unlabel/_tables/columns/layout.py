@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
+from unlabel.labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
 from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number_advice
 from unlabel._tables.columns.nested import NestedColumn
 from unlabel._tables.files.array_files import list_column
@@ -20,7 +20,7 @@ from unlabel._tables.files.formats import Table
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
 from unlabel._tables.predictions import Part, with_upper
 from unlabel._typing import Floats, Label
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class ListColumn:
         if wrong.any():
             at = int(np.argmax(wrong))
             found = f"{lengths[at]} entries" if lengths[at] >= 0 else "no list"
-            raise RowError(
-                at,
-                f" has {found} in column {self.name!r} and there are {labels} labels: give one "
+            raise UnlabelError(
+                f"It has {found} in column {self.name!r} and there are {labels} labels: give one "
                 "entry per label.",
+                row=at,
             )
         rows = as_floats(lists.flatten(), self.name, labels).reshape(-1, labels)
         return rows if self.order is None else rows[:, self.order]
@@ -166,8 +166,9 @@ def find_columns(
             return wide
         if len(lists) > 1:
             raise UnlabelError(
-                f"{table} has several list columns, {listing(lists)}: choose the one with the "
-                f"confidences with {option}."
+                f"It has several list columns, {listing(lists)}: choose the one with the "
+                f"confidences with {option}.",
+                path=table,
             )
         if not lists:
             return None
@@ -175,7 +176,9 @@ def find_columns(
     require_columns(schema.names, [list_column], table)
     kind = schema.field(list_column).type
     if not _is_list(kind) or pa.types.is_nested(kind.value_type):
-        raise UnlabelError(f"{table} has {kind} in column {list_column!r}: give lists of numbers.")
+        raise UnlabelError(
+            f"It has {kind} in column {list_column!r}: give lists of numbers.", path=table
+        )
     known = () if classes is None else as_classes(classes)
     return ListColumn(list_column, known, pa.types.is_fixed_size_list(kind))
 
@@ -185,9 +188,13 @@ def require_columns(names: Sequence[str], wanted: Iterable[str], table: str) -> 
     times = Counter(names)
     for name in wanted:
         if times[name] > 1:
-            raise UnlabelError(f"{table} has {times[name]} columns {name!r}: rename all but one.")
+            raise UnlabelError(
+                f"It has {times[name]} columns {name!r}: rename all but one.", path=table
+            )
         if not times[name]:
-            raise UnlabelError(f"{table} has no column {name!r}{nearest_column(names, name)}.")
+            raise UnlabelError(
+                f"It has no column {name!r}{nearest_column(names, name)}.", path=table
+            )
 
 
 def nearest_column(names: Sequence[str], name: str) -> str:
@@ -210,9 +217,10 @@ def _is_wide(
         return all(are_floats)
     at = are_floats.index(False)
     raise UnlabelError(
-        f"{table} has {f'{found[at]} values' if found[at] else 'no column'} for the label "
+        f"It has {f'{found[at]} values' if found[at] else 'no column'} for the label "
         f"{classes[at]!r}, and lists in column {lists[0]!r}: if those hold the confidences, say so "
-        f"with {option}."
+        f"with {option}.",
+        path=table,
     )
 
 
@@ -248,9 +256,10 @@ def _refuse_doubtful_lists(table: Table, columns: ListColumn, label_column: str 
         is_doubtful = len(others) > 1 and bool(columns.read(table.head()).min() < 0)
     if is_doubtful:
         raise UnlabelError(
-            f"{table.path} has lists in column {columns.name!r}, and decimal numbers in the "
+            f"It has lists in column {columns.name!r}, and decimal numbers in the "
             f"columns {listing(others)}: name the labels of the latter with --classes, or choose "
-            "the lists with --list-column."
+            "the lists with --list-column.",
+            path=table.path,
         )
 
 
@@ -262,14 +271,16 @@ def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
     for label in classes:
         if str(label) not in own:
             raise UnlabelError(
-                f"{table.path} names the labels of its columns in 'classes', and {label!r} is not "
-                f"among them: they are {listing(table.classes)}."
+                f"It names the labels of its columns in 'classes', and {label!r} is not "
+                f"among them: they are {listing(table.classes)}.",
+                path=table.path,
             )
     for label in table.classes:
         if str(label) not in wanted:
             raise UnlabelError(
-                f"{table.path} has a label {label!r} in 'classes' that is not among the "
-                f"{len(classes)} labels {listing(classes)}: give a table of these labels."
+                f"It has a label {label!r} in 'classes' that is not among the "
+                f"{len(classes)} labels {listing(classes)}: give a table of these labels.",
+                path=table.path,
             )
     order = tuple(own[text] for text in wanted)
     return None if order == tuple(range(len(order))) else order
@@ -283,8 +294,9 @@ def guess_wide(table: Table, label_column: str | None) -> WideColumns:
     )
     if zeros:
         raise UnlabelError(
-            f"{table.path} has 0 in every row of column {zeros[0]!r}, which may or may not be a "
-            "label: name the labels with --classes."
+            f"It has 0 in every row of column {zeros[0]!r}, which may or may not be a "
+            "label: name the labels with --classes.",
+            path=table.path,
         )
     if len(decimals) < 2:
         advice = (
@@ -292,7 +304,8 @@ def guess_wide(table: Table, label_column: str | None) -> WideColumns:
             or "name the labels with --classes, or the list column with --list-column."
         )
         raise UnlabelError(
-            f"{table.path} has no columns of decimal numbers that could be confidences: {advice}"
+            f"It has no columns of decimal numbers that could be confidences: {advice}",
+            path=table.path,
         )
     guess = f"The labels were taken to be {listing(decimals)}: if not, name them with --classes."
     require_columns(table.schema.names, decimals, str(table.path))
@@ -307,8 +320,8 @@ def no_label_column(table: Table, name: str, head: Part, classes: Sequence[Label
     if len(found) == 1:
         hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(
-        f"{table.path} has no column {name!r}: name the true labels' column with "
-        f"--label-column{hint}."
+        f"It has no column {name!r}: name the true labels' column with --label-column{hint}.",
+        path=table.path,
     )
 
 

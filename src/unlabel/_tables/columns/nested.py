@@ -16,7 +16,7 @@ from unlabel._tables.label_columns import labels_in_type
 from unlabel._tables.labels import label_cells
 from unlabel._tables.predictions import UPPER, with_upper
 from unlabel._typing import Booleans, Columns, Floats, Label
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 LABEL_NAMES = ("label", "token", "class")
 LOG_NAMES = ("logprob", "logProbability")
@@ -106,9 +106,10 @@ class EntryColumn:
             return entries_of_cells(
                 starts, labels, scores, self.classes, names=(self.name, self.name)
             )
-        except RowError as error:
+        except UnlabelError as error:
             row = int(np.searchsorted(starts, error.row, "right")) - 1
-            raise RowError(row, error.after, error.before) from error
+            error.row = row
+            raise
 
     def labels(self, batch: pa.RecordBatch) -> pa.Array:
         """Read the labels that the rows of a batch name."""

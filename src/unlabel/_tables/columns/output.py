@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import known_columns
+from unlabel.labels import known_columns
 from unlabel._tables.cells import taken
 from unlabel._tables.columns.layout import (
     ColumnPart,
@@ -78,8 +78,9 @@ class ColumnOutput:
         update = self.rewriting.options.update_column
         if update in self.source.names:
             raise UnlabelError(
-                f"{table} has confidences in column {update!r}: choose a column of labels with "
-                "update_column (--update-column)."
+                f"It has confidences in column {update!r}: choose a column of labels with "
+                "update_column (--update-column).",
+                path=table,
             )
         empty = pa.RecordBatch.from_pylist([], schema=schema)
         after = result_schema(

@@ -76,8 +76,9 @@ class ColumnPredictions:
         require_columns(self.table.schema.names, [name], str(self.path))
         if name in self.columns.names:
             raise UnlabelError(
-                f"{self.path} has confidences in column {name!r}, which cannot hold the true "
-                "labels too: choose another one with --label-column."
+                f"It has confidences in column {name!r}, which cannot hold the true "
+                "labels too: choose another one with --label-column.",
+                path=self.path,
             )
 
     @contextmanager

@@ -19,7 +19,7 @@ from zipfile import ZipFile
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import as_labels
+from unlabel.labels import as_labels
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
 

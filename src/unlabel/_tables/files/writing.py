@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from unlabel._files.atomic import whole_file
-from unlabel._labels import label_array
+from unlabel.labels import label_array
 from unlabel._tables.files.formats import SEPARATED, Table, format_of
 from unlabel._tables.files.streams import STANDARD, shown, write_bytes
 from unlabel._tables.labels import positions_by_text
@@ -60,7 +60,8 @@ def write_table(
                 yield write
         else:
             raise UnlabelError(
-                f"{path} is for {kind}, which has no columns: give it the ending of another format."
+                f"It is for {kind}, which has no columns: give it the ending of another format.",
+                path=path,
             )
     except pa.ArrowException as error:
         name = shown(path, "standard output")

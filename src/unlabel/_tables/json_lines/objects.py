@@ -24,7 +24,7 @@ from unlabel._tables.json_lines.fields import (
 from unlabel._tables.json_lines.scores import FLOATS, LISTS, Answer, Named, Positions
 from unlabel._tables.predictions import UPPER, refuse_names_of_upper
 from unlabel._typing import Label
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 OBJECTS, UNDECODED = Decoder(dict[str, float]), Decoder(dict[str, Raw])
 
@@ -52,7 +52,7 @@ class ScoreObject:
         text = together(values)
         try:
             objects = OBJECTS.rows(values, named(self.path), text)
-        except RowError:  # of a score, as a rule: say it of its label
+        except UnlabelError:  # of a score, as a rule: say it of its label
             undecoded = UNDECODED.rows(values, named(self.path), text)
             scores = [*chain.from_iterable(map(dict.values, undecoded))]
             return _named(undecoded, scores, positions, self.path)
@@ -143,10 +143,10 @@ class ScoreList:
         rows = LISTS.rows(fields.required(self.path), named(self.path))
         for row, scores in enumerate(rows):
             if len(scores) != self.count:
-                raise RowError(
-                    row,
-                    f" has {len(scores)} scores and there are {self.count} labels: give one score "
+                raise UnlabelError(
+                    f"It has {len(scores)} scores and there are {self.count} labels: give one score "
                     "per label.",
+                    row=row,
                 )
         starts = np.arange(len(rows) + 1) * self.count
         labels = np.tile(np.arange(self.count), len(rows))
@@ -165,11 +165,11 @@ def _named(
     lengths, names = [*map(len, labels)], [*chain.from_iterable(labels)]
     try:
         values = FLOATS.rows(scores)
-    except RowError as error:  # the row is the entry's: say it of the line and the label
+    except UnlabelError as error:  # the row is the entry's: say it of the line and the label
         at = error.row
         row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
         why = fault(error.__cause__, scores[at], named((*path, names[at])))
-        raise RowError(row, why) from error
+        raise UnlabelError(why, row=row) from error
     return Named.of(lengths, names, values, positions)
 
 

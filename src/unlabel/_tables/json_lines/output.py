@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from unlabel._labels import listing
+from unlabel.labels import listing
 from unlabel._tables.entries import Entries
 from unlabel._tables.files.formats import format_of
 from unlabel._tables.files.streams import STANDARD
@@ -19,7 +19,7 @@ from unlabel._tables.json_lines.scores import Answer
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import UPPER
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:
     from unlabel._tables.json_lines.predictions import JsonPart, JsonPredictions
@@ -46,8 +46,9 @@ class JsonOutput:
         update = predictions.updated = rewriting.options.update_column
         if update is not None and predictions.is_own(update):
             raise UnlabelError(
-                f"{predictions.path} has scores in field {update!r}: choose a field of labels with "
-                "update_column (--update-column)."
+                f"It has scores in field {update!r}: choose a field of labels with "
+                "update_column (--update-column).",
+                path=predictions.path,
             )
 
     def lines(self, part: JsonPart, rewritten: Rewritten) -> tuple[bytes, int]:
@@ -88,22 +89,23 @@ class JsonOutput:
         if not added | scores:
             return
         if not isinstance(lines[0], dict):
-            raise RowError(
-                0,
-                f" is a list, which has no place for {listing([*rewritten.added])}: write objects "
+            raise UnlabelError(
+                f"It is a list, which has no place for {listing([*rewritten.added])}: write objects "
                 'such as {"scores": [...]}.',
+                row=0,
             )
         replaced = {*self._form.labels} if isinstance(self._form, LabelFields) else set[str]()
         others = set[str]().union(*lines) - replaced
         for name in others & (added | scores) or added & scores:
             row = next((row for row, line in enumerate(lines) if name in line), 0)
-            raise RowError(row, f" has a field {name!r} already: rename it first.")
+            raise UnlabelError(f"It has a field {name!r} already: rename it first.", row=row)
 
 
 def check_ending(out: File) -> None:
     """Refuse an output that is not named as JSON lines."""
     if out != STANDARD and format_of(out) != "jsonl":
         raise UnlabelError(
-            f"{out} is not named as JSON lines, which the predictions are: give it the ending "
-            ".jsonl or .ndjson."
+            "It is not named as JSON lines, which the predictions are: give it the ending "
+            ".jsonl or .ndjson.",
+            path=out,
         )

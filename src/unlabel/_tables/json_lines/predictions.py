@@ -27,7 +27,7 @@ from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label, Progress
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
 
 TOKENS = ("token", "tokens")
 
@@ -89,7 +89,7 @@ class JsonPart:
         found = {}
         for name, value in first.items():
             if not isinstance(value, dict | list) and not own.is_own(name):
-                with suppress(RowError):  # of lines with something else in it
+                with suppress(UnlabelError):  # of lines with something else in it
                     found[name] = self.fields.cells((name,))
         return found
 
@@ -191,15 +191,16 @@ class JsonPredictions:
             hint = ", and its lines are lists"
             if isinstance(self.first, dict):
                 hint = nearest_column([*self.first], name)
-            raise UnlabelError(f"{self.path} has no field {name!r}{advice}{hint}.")
+            raise UnlabelError(f"It has no field {name!r}{advice}{hint}.", path=self.path)
 
     def require_truth(self, name: str) -> None:
         """Refuse a file without a field of true labels of that name."""
         self.require(name, ": name the true labels' field with --label-column")
         if self.is_own(name):
             raise UnlabelError(
-                f"{self.path} has labels or scores of the model in field {name!r}, which cannot "
-                "hold the true labels too: choose another one with --label-column."
+                f"It has labels or scores of the model in field {name!r}, which cannot "
+                "hold the true labels too: choose another one with --label-column.",
+                path=self.path,
             )
 
     @contextmanager

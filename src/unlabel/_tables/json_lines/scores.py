@@ -30,7 +30,7 @@ from unlabel._tables.json_lines.fields import (
 )
 from unlabel._tables.predictions import UPPER
 from unlabel._typing import Columns, Label
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 # The names of labels and of scores, one by one and in lists.
 LABELS, LISTS_OF_LABELS = ("label", "token", "class"), ("labels", "tokens", "classes")
@@ -246,10 +246,10 @@ class TwoLists(TwoFields):
         others = [*map(len, scores)]
         if lengths != others:
             row = next(row for row, count in enumerate(lengths) if count != others[row])
-            raise RowError(
-                row,
-                f" has {lengths[row]} entries in {named(at)!r} and {others[row]} in "
+            raise UnlabelError(
+                f"It has {lengths[row]} entries in {named(at)!r} and {others[row]} in "
                 f"{named(self.path)!r}: give one score per label.",
+                row=row,
             )
         return Named.of(
             lengths, [*chain.from_iterable(labels)], [*chain.from_iterable(scores)], positions

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import known_columns
+from unlabel.labels import known_columns
 from unlabel._tables.cells import taken
 from unlabel._tables.label_columns import labels_in_type
 from unlabel._tables.long.part import LongColumns, LongPart
@@ -105,8 +105,9 @@ class LongOutput:
         update = self.rewriting.options.update_column
         if update in self.columns.names:
             raise UnlabelError(
-                f"{table} has ids, labels or scores in column {update!r}: choose another column of "
-                "labels with update_column (--update-column)."
+                f"It has ids, labels or scores in column {update!r}: choose another column of "
+                "labels with update_column (--update-column).",
+                path=table,
             )
         batch = pa.RecordBatch.from_pylist([], schema=schema)
         empty = LongPart(batch, self.columns, np.zeros(1, dtype=np.intp))

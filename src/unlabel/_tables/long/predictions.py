@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import as_classes, listing
+from unlabel.labels import as_classes, listing
 from unlabel._tables.columns.layout import no_label_column, require_columns
 from unlabel._tables.files.formats import Table, errors_naming, rows_at_once
 from unlabel._tables.files.writing import output_format, write_table
@@ -116,9 +116,10 @@ class LongPredictions:
         """Refuse a table without a column of true labels of that name."""
         if name in self.columns.names:
             raise UnlabelError(
-                f"{self.path} has ids, labels and scores in the columns "
+                f"It has ids, labels and scores in the columns "
                 f"{listing(self.columns.names)}, none of which can hold the true labels too: "
-                "choose another one with --label-column."
+                "choose another one with --label-column.",
+                path=self.path,
             )
         if not self.has(name):
             head = self.table.head()
@@ -170,8 +171,9 @@ def open_long(
     kind = table.schema.field(columns.label).type
     if pa.types.is_nested(kind):
         raise UnlabelError(
-            f"{path} has {kind} in column {columns.label!r} and labels are texts or numbers: "
-            "choose another one with --long."
+            f"It has {kind} in column {columns.label!r} and labels are texts or numbers: "
+            "choose another one with --long.",
+            path=path,
         )
     if classes is None:
         with errors_naming(table.path):
