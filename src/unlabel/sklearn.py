@@ -17,6 +17,7 @@ from sklearn.utils.validation import _is_fitted, check_is_fitted, column_or_1d, 
 
 from unlabel._labels import as_classes, as_labels, columns_of, label_array, label_key
 from unlabel._method.backend import Filtered
+from unlabel._scoring import retained_scorer as retained_scorer
 from unlabel._typing import Floats, InputKind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import plain_metrics
 from unlabel import LabelRemovalClassifier, UnlabelError
-from unlabel.metrics import retained_scorer
+from unlabel.sklearn import retained_scorer
 
 # The columns of a result need not be in the order of its sorted labels: here they are not.
 PLAN = {"ant": "zebu", "bee": None}
