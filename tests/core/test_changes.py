@@ -1,6 +1,5 @@
 """Changes of labels against a plain oracle: loops over labels, on fractions and decimals."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import doors
 import plain
 import plain_plan
 from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -49,7 +48,7 @@ def saved_and_loaded(fitted, folder):
 @given(changes_and_rows())
 def test_mask_agrees_with_exact_fractions(tmp_path_factory, case):
     labels, changes, rows = case
-    fitted = OutputFilter.mask(labels, changes)
+    fitted = doors.mask(labels, changes)
     expected = [plain_plan.masked(changes, labels, [*map(Fraction, row)]) for row in rows]
     result = fitted.apply(rows)
     np.testing.assert_allclose(result, np.array(expected, dtype=float), rtol=0, atol=1e-12)
@@ -64,7 +63,7 @@ def test_mask_agrees_with_exact_fractions(tmp_path_factory, case):
 def test_mask_of_logits_agrees_with_decimals(case):
     labels, changes, rows = case
     logits = as_logits(rows)
-    fitted = OutputFilter.mask(labels, changes, input="logits")
+    fitted = doors.mask(labels, changes, kind="logits")
     exact = [plain_plan.masked(changes, labels, plain.softmax_exactly(row)) for row in logits]
     np.testing.assert_allclose(fitted.apply(logits), np.array(exact, float), rtol=0, atol=1e-12)
 
@@ -84,8 +83,8 @@ def test_the_method_agrees_with_decimals(tmp_path_factory, input, case, temperat
     truth = [labels[column] for column in np.repeat(gone, 4)]
     if not gone:
         given_reference, truth = given_rows, [labels[0]] * len(rows)
-    fitted = fit_filter(given_reference, truth, classes=labels, remove=changes, input=input)
-    fitted = replace(fitted, temperature=temperature)
+    fitted = doors.fit(given_reference, truth, classes=labels, plan=changes, kind=input)
+    fitted = doors.at_temperature(fitted, temperature)
     exact = [exactly(row) for row in given_reference]
     references = [exact[4 * step : 4 * step + 4] for step in range(len(gone))]
     steps = plain.fit_exactly(references, gone, len(labels))
@@ -105,9 +104,9 @@ def test_merging_first_and_retiring_first_agree_for_mask(case):
     labels, changes, rows = case
     gone = plain_plan.retired(changes)
     rows = rows[rows[:, [label not in gone for label in labels]].sum(axis=1) > 1e-6]
-    merging = OutputFilter.mask(labels, {k: to for k, to in changes.items() if to is not None})
-    retiring = OutputFilter.mask(merging.classes, gone)
-    both = OutputFilter.mask(labels, changes)
+    merging = doors.mask(labels, {k: to for k, to in changes.items() if to is not None})
+    retiring = doors.mask(merging.classes, gone)
+    both = doors.mask(labels, changes)
     assert retiring.classes == both.classes
     result = retiring.apply(merging.apply(rows))
     np.testing.assert_allclose(both.apply(rows), result, rtol=0, atol=1e-15)
@@ -124,7 +123,7 @@ def test_many_labels_agree_with_a_dense_matrix(n, input, dtype):
     changes |= {label: {"group 0": 0.25, labels[5]: 0.5, label: 0.25} for label in labels[2::21]}
     rows = rng.dirichlet(np.full(n, 0.2), 70)
     given_rows = (np.log(rows + 1e-12) if input == "logits" else rows).astype(dtype)
-    fitted = OutputFilter.mask(labels, changes, input=input)
+    fitted = doors.mask(labels, changes, kind=input)
     matrix = np.zeros((n, len(fitted.classes)))
     for row, label in enumerate(labels):
         for to, weight in plain_plan.parts_of(changes, label):
@@ -139,7 +138,7 @@ def test_many_labels_agree_with_a_dense_matrix(n, input, dtype):
 
 def test_more_parts_than_labels():
     parts = {f"part {number}": 1 / 64 for number in range(64)}
-    fitted = OutputFilter.mask(["a", "b"], {"a": parts})
+    fitted = doors.mask(["a", "b"], {"a": parts})
     result = fitted.apply([[0.5, 0.5]])
     assert fitted.classes == (*parts, "b")
     np.testing.assert_allclose(result, [[1 / 128] * 64 + [0.5]], rtol=1e-15)
@@ -148,7 +147,7 @@ def test_more_parts_than_labels():
 def test_one_label_that_all_others_go_to_is_certain():
     rows = np.random.default_rng(0).dirichlet(np.full(50, 0.1), 400)
     for dtype in (np.float16, np.float32, np.float64):
-        fitted = OutputFilter.mask(range(50), dict.fromkeys(range(50), "all"))
+        fitted = doors.mask(range(50), dict.fromkeys(range(50), "all"))
         np.testing.assert_array_equal(fitted.apply(rows.astype(dtype)), np.ones((400, 1)))
 
 
@@ -157,7 +156,7 @@ def test_one_label_that_all_others_go_to_is_certain():
 
 def test_an_answer_has_changed_if_it_is_not_the_destination_of_the_old_one():
     changes = {"gone": None, "old": "new", "a": "b", "s": {"b": 0.5, "part": 0.5}}
-    fitted = OutputFilter.mask(["gone", "old", "a", "b", "s", "same"], changes)
+    fitted = doors.mask(["gone", "old", "a", "b", "s", "same"], changes)
     assert fitted.classes == ("new", "b", "part", "same")
     before, after = np.divmod(np.arange(6 * 4), 4)
     unchanged = {("old", "new"), ("a", "b"), ("b", "b"), ("s", "b"), ("s", "part")}
@@ -167,5 +166,5 @@ def test_an_answer_has_changed_if_it_is_not_the_destination_of_the_old_one():
 
 
 def test_mass_that_went_to_other_labels_is_not_removed():
-    fitted = OutputFilter.mask(["a", "b", "c"], {"a": None, "b": "other"})
-    np.testing.assert_allclose(fitted.removed_mass([[0.5, 0.25, 0.25]]), [0.5])
+    fitted = doors.mask(["a", "b", "c"], {"a": None, "b": "other"})
+    np.testing.assert_allclose(doors.run(fitted, [[0.5, 0.25, 0.25]]).removed_mass, [0.5])

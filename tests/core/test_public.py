@@ -1,11 +1,11 @@
-import subprocess
-import sys
 import types
 from importlib import metadata
 
 import pytest
 
+import doors
 import unlabel
+from processes import run_python
 
 # NumPy, scikit-learn and safetensors are required; the others are requirements of scikit-learn
 # (cloudpickle through joblib). scikit-learn also imports pandas if it is installed, so the list of
@@ -32,11 +32,12 @@ class Hidden:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Hidden())
-from unlabel import LabelRemover, OutputFilter
+from unlabel import OutputFilter
+from unlabel.fitting import fit_filter
 rows = [[0.7, 0.2, 0.1], [0.6, 0.1, 0.3], [0.1, 0.8, 0.1]]
-remover = LabelRemover(remove=[0]).fit(rows, [0, 0, 1])
-remover.filter_.save(sys.argv[1])
-assert (OutputFilter.load(sys.argv[1]).apply(rows) == remover.transform(rows)).all()
+fitted = fit_filter(rows, [0, 0, 1], remove=[0])
+fitted.save(sys.argv[1])
+assert (OutputFilter.load(sys.argv[1]).apply(rows) == fitted.apply(rows)).all()
 assert "pandas" not in sys.modules
 """
 
@@ -59,23 +60,13 @@ def test_the_public_names_are_exactly_those_of_all():
 
 
 def test_unlabel_needs_numpy_scikit_learn_and_safetensors_alone(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", USE_WITHOUT_OTHERS, tmp_path / "filter"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
+    done = run_python(USE_WITHOUT_OTHERS, tmp_path / "filter")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_importing_unlabel_prints_and_warns_nothing():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "import unlabel"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == done.stderr == ""
+    done = run_python("import unlabel", options=["-W", "error"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_every_public_name_has_a_docstring():
@@ -83,16 +74,14 @@ def test_every_public_name_has_a_docstring():
 
 
 def test_loading_and_applying_a_filter_imports_neither_scikit_learn_nor_scipy(tmp_path):
-    unlabel.OutputFilter.mask(["cat", "dog", "fox"], ["cat"]).save(tmp_path / "filter")
+    doors.save(doors.mask(["cat", "dog", "fox"], ["cat"]), tmp_path / "filter")
     code = (
         "import sys; from unlabel import OutputFilter; retired = OutputFilter.load(sys.argv[1]);"
         "print(retired.apply([[.6, .3, .1]]).round(2));"
         "print(retired.taking('logits').apply([[1., 2, 2]]));"
         "print([name for name in ('sklearn', 'scipy') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "filter"], capture_output=True, text=True
-    )
+    done = run_python(code, tmp_path / "filter")
     assert done.stdout == "[[0.75 0.25]]\n[[0.5 0.5]]\n[]\n", done.stderr
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unlabel.fitting import fit_filter
+import doors
 
 with np.load(Path(__file__).parents[1] / "golden" / "integrations.npz") as _file:
     GOLDEN = {name: _file[name] for name in _file.files}
@@ -21,7 +21,7 @@ REMOVED = [CLASSES[column] for column in GOLDEN["removed"]]
 def golden_filter(method, input):
     """Fit the filter of the golden results, which were computed independently."""
     labels = GOLDEN["classes"][GOLDEN["reference_labels"]]
-    fitted = fit_filter(
+    fitted = doors.fit(
         GOLDEN["reference"],
         labels,
         classes=CLASSES,

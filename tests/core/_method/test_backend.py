@@ -1,16 +1,14 @@
 """Which backend runs, and in how many threads."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
-from unlabel import OutputFilter, UnlabelError
+import doors
+from processes import run_python
+from unlabel import UnlabelError
 from unlabel._method import backend, compiled
 from unlabel._method.chain import Task
 from unlabel._method.threads import thread_limit
-from unlabel.fitting import fit_filter
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "two", ""])
@@ -24,7 +22,7 @@ def test_a_wrong_number_of_threads_is_refused(monkeypatch, wrong):
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 def test_the_number_of_threads_changes_no_bit(monkeypatch, threads):
     rows = np.random.default_rng(0).dirichlet(np.full(10, 0.2), 150_000)
-    fitted = fit_filter(rows[:500], np.arange(500) % 10, remove=[3, 5])
+    fitted = doors.fit(rows[:500], np.arange(500) % 10, remove=[3, 5])
     expected = fitted.apply(rows)
     monkeypatch.setenv("UNLABEL_THREADS", threads)
     np.testing.assert_array_equal(fitted.apply(rows), expected)
@@ -34,7 +32,9 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch, threads):
 @pytest.mark.parametrize("method", ["osr", "mask"])
 def test_the_removed_mass_comes_with_the_rows(both_ways, method, kind):
     rows = np.random.default_rng(0).dirichlet(np.full(6, 0.3), 200)
-    fitted = fit_filter(rows, np.arange(200) % 6, remove=[4, 1], method=method).taking(kind)
+    fitted = doors.with_kind(
+        doors.fit(rows, np.arange(200) % 6, remove=[4, 1], method=method), kind
+    )
     given = np.log(rows + 1e-12) if kind == "logits" else rows
     filtered = backend.filter_rows(fitted.recipe, given, kind, with_mass=True)
     np.testing.assert_allclose(filtered.removed_mass, rows[:, [1, 4]].sum(axis=1), atol=1e-10)
@@ -44,9 +44,9 @@ def test_the_removed_mass_comes_with_the_rows(both_ways, method, kind):
 def test_rows_that_are_not_valid_become_nan(both_ways):
     rows = np.full((50, 4), 0.25)
     rows[7, 2], rows[11] = np.nan, [0.5, -0.5, 0.5, 0.5]
-    recipe = OutputFilter.mask(range(4), [0]).recipe
+    recipe = doors.mask(range(4), [0]).recipe
     for some in (rows, np.tile(rows, (1, 10)) / 10):  # side by side, and one by one
-        recipe = OutputFilter.mask(range(some.shape[1]), [0]).recipe
+        recipe = doors.mask(range(some.shape[1]), [0]).recipe
         filtered = backend.filter_rows(recipe, some, "probabilities", tolerance=1e-3)
         assert not filtered.all_valid
         bad = np.isnan(filtered.rows)
@@ -58,21 +58,21 @@ FALLBACK = """
 import sys
 sys.modules["unlabel._method.compiled._loops"] = None
 import numpy as np
+import doors
 from unlabel._method import compiled
-from unlabel.fitting import fit_filter
 assert not compiled.is_available()
-print(fit_filter(np.eye(3), [0, 1, 2], remove=[0]).apply([[0, 0.5, 0.5]]))
+print(doors.fit(np.eye(3), [0, 1, 2], remove=[0]).apply([[0, 0.5, 0.5]]))
 """
 
 
 def test_without_the_compiled_loops_numpy_does_the_work():
-    done = subprocess.run([sys.executable, "-c", FALLBACK], capture_output=True, text=True)
+    done = run_python(FALLBACK)
     assert done.stdout == "[[0.5 0.5]]\n", done.stderr
 
 
 @pytest.mark.skipif(not compiled.is_available(), reason="they were not built")
 def test_arrays_that_do_not_fit_together_are_refused():
-    task = Task(OutputFilter.mask(range(4), [0]).recipe, "probabilities")
+    task = Task(doors.mask(range(4), [0]).recipe, "probabilities")
     rows, out = np.full((3, 4), 0.25), np.empty((3, 2))
     with pytest.raises(ValueError, match="do not fit together"):
         compiled.filter_rows(task, rows, out, None)

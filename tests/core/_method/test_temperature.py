@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+import doors
 import plain
+import plain_plan
 from unlabel import UnlabelError
 from unlabel._method.temperature import COLDEST, HOTTEST, MIN_ROWS, at_temperature, fit_temperature
-from unlabel.fitting import fit_filter
 
 
 def overconfident(n_rows, sharpness, n=5, seed=0):
@@ -34,8 +35,8 @@ def test_zeros_count_for_nothing_at_any_temperature():
 
 def test_the_temperature_of_real_confidences_is_that_of_a_plain_search(cifar100):
     logits, labels = cifar100
-    fitted = fit_filter(logits, labels, remove=range(60), input="logits", calibrate=True)
-    raw = fit_filter(logits, labels, remove=range(60), input="logits")
+    fitted = doors.fit(logits, labels, remove=range(60), kind="logits", calibrate=True)
+    raw = doors.fit(logits, labels, remove=range(60), kind="logits")
     kept = labels >= 60
     best = plain.best_temperature(raw.apply(logits[kept]), labels[kept] - 60)
     assert fitted.temperature == pytest.approx(best, rel=1e-6)
@@ -121,7 +122,7 @@ def test_a_temperature_beyond_the_bounds_is_refused(sharpness, words):
 def test_a_single_retained_label_has_no_temperature():
     rows, truth = overconfident(300, 2.0)
     with pytest.raises(UnlabelError, match="calibrate found no temperature"):
-        fit_filter(rows, truth, keep=[2], calibrate=True)
+        doors.fit(rows, truth, keep=[2], calibrate=True)
 
 
 # In the filter
@@ -129,23 +130,40 @@ def test_a_single_retained_label_has_no_temperature():
 
 def test_only_rows_of_retained_labels_count():
     rows, truth = overconfident(400, 3.0)
-    fitted = fit_filter(rows, truth, remove=[0], method="mask", calibrate=True)
+    fitted = doors.fit(rows, truth, remove=[0], method="mask", calibrate=True)
     kept = rows[truth > 0][:, 1:]
     kept /= kept.sum(axis=1, keepdims=True)
     best = plain.best_temperature(kept, truth[truth > 0] - 1)
     assert fitted.temperature == pytest.approx(best, rel=1e-6)
 
 
+def test_only_rows_whose_new_label_is_known_count(cifar10):
+    rows, truth = softmax(cifar10[0], axis=1), cifar10[1]
+    plan = {0: None, 1: "vehicle", 9: "vehicle", 2: {"wild": 0.5, "tame": 0.5}, 3: 5}
+    fitted = doors.fit(rows, truth, plan=plan, calibrate=True)
+    uncalibrated = doors.at_temperature(fitted, 1.0).apply(rows)
+    names = plain_plan.result_labels(plan, range(10))
+    known, columns = [], []
+    for row, label in enumerate(truth.tolist()):
+        parts = plain_plan.parts_of(plan, label)
+        if len(parts) == 1:
+            known.append(row)
+            columns.append(names.index(parts[0][0]))
+    assert set(truth[known].tolist()) == {1, 3, 4, 5, 6, 7, 8, 9}
+    expected = plain.best_temperature(uncalibrated[known].tolist(), columns)
+    assert fitted.temperature == pytest.approx(expected, rel=1e-6)
+
+
 def test_too_few_rows_of_retained_labels_are_refused():
     rows, truth = overconfident(400, 3.0)
     few = (truth == 0) | (np.arange(400) < 30)
     with pytest.raises(UnlabelError, match=r"of retained labels, .* and found \d\d: give more"):
-        fit_filter(rows[few], truth[few], remove=[0], calibrate=True)
+        doors.fit(rows[few], truth[few], remove=[0], calibrate=True)
 
 
 def test_removing_nothing_can_be_calibrated_too():
     rows, truth = overconfident(400, 3.0)
-    fitted = fit_filter(rows, truth, remove=[], calibrate=True)
+    fitted = doors.fit(rows, truth, remove=[], calibrate=True)
     assert fitted.temperature == pytest.approx(fit_temperature(rows, truth), rel=1e-9)
 
 
@@ -157,14 +175,14 @@ def test_the_temperature_is_fitted_in_float64(method, dtype):
     wide = rows.astype(np.float64)
     wide /= wide.sum(axis=1, keepdims=True)
     arguments = {"remove": [1, 3], "method": method, "calibrate": True}
-    narrow = fit_filter(rows, truth, **arguments).temperature
-    assert narrow == pytest.approx(fit_filter(wide, truth, **arguments).temperature, rel=1e-12)
+    narrow = doors.fit(rows, truth, **arguments).temperature
+    assert narrow == pytest.approx(doors.fit(wide, truth, **arguments).temperature, rel=1e-12)
 
 
 def test_the_filter_applies_its_temperature_last(cifar10):
     logits, labels = cifar10
-    raw = fit_filter(logits, labels, remove=[0, 4], input="logits")
-    fitted = fit_filter(logits, labels, remove=[0, 4], input="logits", calibrate=True)
+    raw = doors.fit(logits, labels, remove=[0, 4], kind="logits")
+    fitted = doors.fit(logits, labels, remove=[0, 4], kind="logits", calibrate=True)
     powers = raw.apply(logits) ** (1 / fitted.temperature)
     expected = powers / powers.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(fitted.apply(logits), expected, rtol=1e-12)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr
 
+import doors
 import plain_metrics as plain
-from unlabel import LabelRemover, UnlabelError, metrics
+from unlabel import UnlabelError, metrics
 
 RETAINED = ["dog", "fox", "owl", "eel"]
 REMOVED = ["cat", "bat"]
@@ -218,39 +219,9 @@ def test_a_bin_holds_its_upper_edge():
 def test_on_retained_is_what_mask_gives(dtype):
     rows = random_rows(np.random.default_rng(8), 500, len(ALL), dtype)
     rows[0] = np.eye(len(ALL))[0]
-    mask = LabelRemover(remove=REMOVED, classes=ALL, method="mask").fit(rows)
-    np.testing.assert_array_equal(metrics.on_retained(rows, ALL, RETAINED), mask.transform(rows))
-    np.testing.assert_allclose(
-        metrics.removed_mass(rows, ALL, REMOVED), mask.filter_.removed_mass(rows), atol=1e-15
-    )
-
-
-def test_attack_on_outputs_that_tell_nothing_and_on_ones_that_tell_all():
-    draw = np.random.default_rng(9)
-    alike = draw.dirichlet(np.ones(6), 6000)
-    assert metrics.attack_auc(alike[:1000], alike[1000:]) == pytest.approx(0.5, abs=0.04)
-    other = draw.dirichlet(np.full(6, 200.0), 500)
-    peaked = draw.dirichlet(np.full(6, 0.05), 3000)
-    assert metrics.attack_auc(other, peaked) > 0.99
-    one_hot = np.eye(6)[draw.integers(0, 6, 50)]
-    assert metrics.attack_auc(other, one_hot) == 1
-    assert metrics.attack_auc(np.ones((9, 1)), np.ones((9, 1))) == 0.5
-
-
-def test_attack_is_repeatable_and_bounded(monkeypatch):
-    draw = np.random.default_rng(10)
-    rows, others = draw.dirichlet(np.ones(3), 400), draw.dirichlet(np.full(3, 1.5), 400)
-    assert metrics.attack_auc(rows, others, seed=1) == metrics.attack_auc(rows, others, seed=1)
-    assert metrics.attack_auc(rows, others, seed=1) != metrics.attack_auc(rows, others, seed=2)
-    seen = []
-    monkeypatch.setattr(metrics, "ATTACK_ROWS", 300)
-    monkeypatch.setattr(
-        metrics,
-        "cross_val_score",
-        lambda attacker, clues, is_removed, **_: seen.extend(is_removed) or np.zeros(1),
-    )
-    metrics.attack_auc(rows, others[:200])
-    assert (seen.count(0), seen.count(1)) == (200, 300)
+    confidences, mass, _ = doors.run(doors.mask(ALL, REMOVED), rows)
+    np.testing.assert_array_equal(metrics.on_retained(rows, ALL, RETAINED), confidences)
+    np.testing.assert_allclose(metrics.removed_mass(rows, ALL, REMOVED), mass, atol=1e-15)
 
 
 def test_inputs_are_never_written_to(pair):
@@ -267,8 +238,6 @@ def test_inputs_are_never_written_to(pair):
     metrics.removed_mass(p, RETAINED, ["dog"])
     metrics.on_retained(p, RETAINED, ["dog"])
     metrics.top_label_changed(p, RETAINED, q, RETAINED)
-    if len(p) >= metrics.ATTACK_FOLDS:
-        metrics.attack_auc(p, q)
 
 
 def test_labels_of_several_types_keep_theirs():
@@ -297,8 +266,6 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
         (lambda: metrics.on_retained(ROWS, ["dog", "fox"], ["fx"]), "no label 'fx'.* 'fox'"),
         (lambda: metrics.removed_mass(ROWS, ["dog", "fox"], ["cat"]), "no label 'cat'"),
         (lambda: metrics.top_label_changed(ROWS, [0, 1], ROWS[:1], [0, 1]), "2 rows before and 1"),
-        (lambda: metrics.attack_auc(ROWS, np.repeat(ROWS, 5, axis=0)), "2 rows of retired and 10"),
-        (lambda: metrics.attack_auc(np.ones((9, 1)), ROWS), "give the same labels in the same"),
     ],
 )
 def test_mistakes_get_one_clear_sentence(call, message):

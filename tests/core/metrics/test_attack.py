@@ -1,0 +1,42 @@
+"""How well outputs tell removed inputs from others."""
+
+import numpy as np
+import pytest
+
+from unlabel import UnlabelError, metrics
+
+
+def test_attack_on_outputs_that_tell_nothing_and_on_ones_that_tell_all():
+    draw = np.random.default_rng(9)
+    alike = draw.dirichlet(np.ones(6), 6000)
+    assert metrics.attack_auc(alike[:1000], alike[1000:]) == pytest.approx(0.5, abs=0.04)
+    other = draw.dirichlet(np.full(6, 200.0), 500)
+    peaked = draw.dirichlet(np.full(6, 0.05), 3000)
+    assert metrics.attack_auc(other, peaked) > 0.99
+    one_hot = np.eye(6)[draw.integers(0, 6, 50)]
+    assert metrics.attack_auc(other, one_hot) == 1
+    assert metrics.attack_auc(np.ones((9, 1)), np.ones((9, 1))) == 0.5
+
+
+def test_attack_is_repeatable_and_bounded(monkeypatch):
+    draw = np.random.default_rng(10)
+    rows, others = draw.dirichlet(np.ones(3), 400), draw.dirichlet(np.full(3, 1.5), 400)
+    assert metrics.attack_auc(rows, others, seed=1) == metrics.attack_auc(rows, others, seed=1)
+    assert metrics.attack_auc(rows, others, seed=1) != metrics.attack_auc(rows, others, seed=2)
+    seen = []
+    monkeypatch.setattr(metrics, "ATTACK_ROWS", 300)
+    monkeypatch.setattr(
+        metrics,
+        "cross_val_score",
+        lambda attacker, clues, is_removed, **_: seen.extend(is_removed) or np.zeros(1),
+    )
+    metrics.attack_auc(rows, others[:200])
+    assert (seen.count(0), seen.count(1)) == (200, 300)
+
+
+def test_too_few_rows_and_other_labels_are_refused():
+    rows = np.array([[0.5, 0.5], [0.25, 0.75]])
+    with pytest.raises(UnlabelError, match="2 rows of retired and 10"):
+        metrics.attack_auc(rows, np.repeat(rows, 5, axis=0))
+    with pytest.raises(UnlabelError, match="give the same labels in the same"):
+        metrics.attack_auc(np.ones((9, 1)), rows)
