@@ -41,7 +41,7 @@ def as_logits(rows):
 
 
 def saved_and_loaded(fitted, folder):
-    fitted.save(folder / "filter", overwrite=True)
+    fitted.save(folder / "filter")
     return OutputFilter.load(folder / "filter")
 
 
@@ -52,8 +52,8 @@ def test_mask_agrees_with_exact_fractions(tmp_path_factory, case):
     expected = [plain_plan.masked(changes, labels, [*map(Fraction, row)]) for row in rows]
     result = fitted.apply(rows)
     np.testing.assert_allclose(result, np.array(expected, dtype=float), rtol=0, atol=1e-12)
-    assert fitted.classes == tuple(plain_plan.result_labels(changes, labels))
-    assert fitted.removed == tuple(plain_plan.retired(changes))
+    assert fitted.classes_out == tuple(plain_plan.result_labels(changes, labels))
+    assert fitted.removed == tuple(plain_plan.removed(changes))
     loaded = saved_and_loaded(fitted, tmp_path_factory.mktemp("filters"))
     assert loaded == fitted
     np.testing.assert_array_equal(loaded.apply(rows), result)
@@ -73,7 +73,7 @@ def test_mask_of_logits_agrees_with_decimals(case):
 @given(changes_and_rows(), st.sampled_from([1.0, 0.6, 2.5]))
 def test_the_method_agrees_with_decimals(tmp_path_factory, input, case, temperature):
     labels, changes, rows = case
-    gone = [labels.index(label) for label in plain_plan.retired(changes)]
+    gone = [labels.index(label) for label in plain_plan.removed(changes)]
     reference = np.random.default_rng(0).dirichlet(np.ones(len(labels)), 4 * len(gone))
     given_rows, given_reference = rows, reference
     exactly = plain.normalised_exactly
@@ -102,12 +102,12 @@ def test_the_method_agrees_with_decimals(tmp_path_factory, input, case, temperat
 @given(changes_and_rows(with_splits=False))
 def test_merging_first_and_retiring_first_agree_for_mask(case):
     labels, changes, rows = case
-    gone = plain_plan.retired(changes)
+    gone = plain_plan.removed(changes)
     rows = rows[rows[:, [label not in gone for label in labels]].sum(axis=1) > 1e-6]
     merging = doors.mask(labels, {k: to for k, to in changes.items() if to is not None})
-    retiring = doors.mask(merging.classes, gone)
+    retiring = doors.mask(merging.classes_out, gone)
     both = doors.mask(labels, changes)
-    assert retiring.classes == both.classes
+    assert retiring.classes_out == both.classes_out
     result = retiring.apply(merging.apply(rows))
     np.testing.assert_allclose(both.apply(rows), result, rtol=0, atol=1e-15)
 
@@ -124,10 +124,10 @@ def test_many_labels_agree_with_a_dense_matrix(n, input, dtype):
     rows = rng.dirichlet(np.full(n, 0.2), 70)
     given_rows = (np.log(rows + 1e-12) if input == "logits" else rows).astype(dtype)
     fitted = doors.mask(labels, changes, kind=input)
-    matrix = np.zeros((n, len(fitted.classes)))
+    matrix = np.zeros((n, len(fitted.classes_out)))
     for row, label in enumerate(labels):
         for to, weight in plain_plan.parts_of(changes, label):
-            matrix[row, fitted.classes.index(to)] = weight
+            matrix[row, fitted.classes_out.index(to)] = weight
     wide = given_rows.astype(np.float64)
     wide = np.exp(wide) if input == "logits" else wide
     expected = wide @ matrix
@@ -140,7 +140,7 @@ def test_more_parts_than_labels():
     parts = {f"part {number}": 1 / 64 for number in range(64)}
     fitted = doors.mask(["a", "b"], {"a": parts})
     result = fitted.apply([[0.5, 0.5]])
-    assert fitted.classes == (*parts, "b")
+    assert fitted.classes_out == (*parts, "b")
     np.testing.assert_allclose(result, [[1 / 128] * 64 + [0.5]], rtol=1e-15)
 
 
@@ -157,12 +157,12 @@ def test_one_label_that_all_others_go_to_is_certain():
 def test_an_answer_has_changed_if_it_is_not_the_destination_of_the_old_one():
     changes = {"gone": None, "old": "new", "a": "b", "s": {"b": 0.5, "part": 0.5}}
     fitted = doors.mask(["gone", "old", "a", "b", "s", "same"], changes)
-    assert fitted.classes == ("new", "b", "part", "same")
+    assert fitted.classes_out == ("new", "b", "part", "same")
     before, after = np.divmod(np.arange(6 * 4), 4)
     unchanged = {("old", "new"), ("a", "b"), ("b", "b"), ("s", "b"), ("s", "part")}
     unchanged.add(("same", "same"))
     for changed, old, new in zip(fitted.has_changed(before, after), before, after, strict=True):
-        assert changed == ((fitted.classes_in[old], fitted.classes[new]) not in unchanged)
+        assert changed == ((fitted.classes_in[old], fitted.classes_out[new]) not in unchanged)
 
 
 def test_mass_that_went_to_other_labels_is_not_removed():

@@ -74,7 +74,7 @@ def test_every_public_name_has_a_docstring():
 
 
 def test_loading_and_applying_a_filter_imports_neither_scikit_learn_nor_scipy(tmp_path):
-    doors.save(doors.mask(["cat", "dog", "fox"], ["cat"]), tmp_path / "filter")
+    doors.mask(["cat", "dog", "fox"], ["cat"]).save(tmp_path / "filter")
     code = (
         "import sys; from unlabel import OutputFilter; retired = OutputFilter.load(sys.argv[1]);"
         "print(retired.apply([[.6, .3, .1]]).round(2));"

@@ -34,7 +34,7 @@ def test_every_shape_gives_the_bits_of_single_rows(case, leading, seed):
     taken = np.random.default_rng(seed).integers(len(rows), size=leading)
     array = rows[taken]
     result = fitted.apply(array)
-    assert result.shape == (*leading, len(fitted.classes))
+    assert result.shape == (*leading, len(fitted.classes_out))
     assert result.dtype == rows.dtype
     for at in np.ndindex(*leading):
         np.testing.assert_array_equal(result[at], fitted.apply(rows[taken[at]][None])[0])
