@@ -143,15 +143,14 @@ class CsvFile:
             if wrong is None:
                 raise
             if self._likely not in ("", self.separator):  # names may hold semicolons
-                sign = "tab" if self._likely == "\t" else f"'{self._likely}'"
                 raise UnlabelError(
-                    f"The file is separated by {OTHER_SEPARATORS[self._likely]}: say so with "
-                    f"--separator {sign}."
+                    f"The file is separated by {OTHER_SEPARATORS[self._likely]}: say so.",
+                    argument="separator",
                 ) from error
             number, columns, cells = map(int, wrong.groups())
             raise UnlabelError(
-                f"It does not have one cell per column, but {cells} for {columns}: complete it, and "
-                "put texts with separators or line breaks in quotes.",
+                f"It does not have one cell per column, but {cells} for {columns}: complete it, "
+                "and put texts with separators or line breaks in quotes.",
                 row=first_row + number - 2,
             ) from error
         [batch] = batches.to_batches() or [pa.RecordBatch.from_pylist([], schema=batches.schema)]
