@@ -18,7 +18,9 @@ def check_lists(lists: BoundLists | None, by: str | None) -> None:
         raise UnlabelError(problem, argument="allow_by")
     if lists is not None and (lists.names is None) is not (by is None):
         has = "one list for all rows" if lists.names is None else "lists with names"
-        advice = "leave the column out" if lists.names is None else "name the column with each row's"
+        advice = (
+            "leave the column out" if lists.names is None else "name the column with each row's"
+        )
         raise UnlabelError(f"There are {has}: {advice}.", argument="allow_by")
 
 

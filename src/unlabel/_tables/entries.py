@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unlabel.labels import no_such_label
 from unlabel._typing import Booleans, Columns, Floats, Label
 from unlabel.errors import UnlabelError
+from unlabel.labels import no_such_label
 
 UNKNOWN = -1  # the position of a label that the model does not have
 
@@ -79,7 +79,8 @@ class Entries:
                 row, label = divmod(at, n)
                 raise UnlabelError(
                     f"It does not name the label {classes[label]!r}: give the scores of all labels, "
-                    "or say that rows are partial (--partial).",
+                    "or say that rows are partial.",
+                    argument="partial",
                     row=row,
                 )
         return rows

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel.labels import is_missing
 from unlabel._tables.cells import as_floats
 from unlabel._tables.entries import UNKNOWN, Entries, refuse_other_labels
 from unlabel._tables.labels import label_cells, label_positions
 from unlabel._typing import Columns, Label
 from unlabel.errors import UnlabelError
+from unlabel.labels import is_missing
 
 
 def entries_of_cells(

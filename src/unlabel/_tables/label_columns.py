@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel.labels import is_missing, listing
 from unlabel._tables.cells import NUMBER, plain
 from unlabel._tables.labels import label_cells, label_positions
 from unlabel._tables.predictions import Part
@@ -19,6 +18,7 @@ from unlabel._typing import Booleans, Columns, Label
 from unlabel.allow import Allowed
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, outcome_of_filter
+from unlabel.labels import is_missing, listing
 
 TRUE_LABELS = "label"  # what `fit` and `evaluate` call them: no predictions, and never stale
 

@@ -42,7 +42,7 @@ def result_schema(
     """
     require_columns(names, rewriting.needed, table)
     # An empty part goes the way of all others, so that the schemas cannot differ.
-    rewritten = rewriting.of(empty, empty.confidences(), rewriting.allowed(empty))
+    rewritten = rewriting.of(empty, empty.confidences())
     schema = write(rewritten).schema
     times = Counter(schema.names)
     for name in (*ADDED, *own):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unlabel.labels import is_missing
 from unlabel._skipped import SkippedRows
 from unlabel._tables.labels import positions_by_text
 from unlabel._typing import Columns, Label, Truth
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.truth import true_labels_of
 from unlabel.filter import OutputFilter
+from unlabel.labels import is_missing
 from unlabel.plan import RETIRED
 from unlabel.validation import distinct_labels, true_columns
 

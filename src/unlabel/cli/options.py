@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,10 @@ import typer
 from unlabel._files import class_file
 from unlabel._tables import predictions
 from unlabel._typing import Kind
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
 
+FILTER_ENDING = ".safetensors"
 TABLE = "The table"  # the panel of options about reading it
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
 KindOption = Annotated[
@@ -96,6 +100,15 @@ AllowChance = Annotated[
         help="Accept confidences that are no better than chance on rows of labels that stay.",
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse rows without a true label, or of labels that the model does not have, instead "
+        "of skipping them.",
+        rich_help_panel=TABLE,
+    ),
+]
 Normalize = Annotated[
     bool,
     typer.Option(
@@ -110,3 +123,15 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it
 def class_names(path: Path | None) -> list[str] | None:
     """Read the labels in a file that an option names, if it is given."""
     return None if path is None else class_file.read(path)
+
+
+def of_kind(fitted: OutputFilter, kind: Kind | None) -> OutputFilter:
+    """Return a filter for confidences of a kind, if one is given."""
+    return fitted if kind is None else replace(fitted, kind=kind)
+
+
+def refuse_swapped(changed: Path, filter: Path, what: str, *endings: str) -> None:
+    """Raise an error where a filter stands first and what it is to change second."""
+    if changed.suffix == FILTER_ENDING and filter.name.endswith(endings):
+        problem = f"{changed} is a filter and {filter} is {what}: give {what} first."
+        raise UnlabelError(problem)

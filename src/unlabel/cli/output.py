@@ -31,7 +31,7 @@ Quiet = Annotated[
 
 
 def print_line(text: str) -> None:
-    """Print one line to standard error, whatever characters labels and files have in their names."""
+    """Print one line to standard error, whatever characters the names of labels and files have."""
     messages.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 

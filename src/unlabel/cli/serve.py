@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unlabel.answers import AnswerRule
-from unlabel.cli.options import KindOption
+from unlabel.cli.options import KindOption, of_kind
 from unlabel.errors import UnlabelError, needs_extra
 from unlabel.filter import OutputFilter
 
@@ -106,7 +105,7 @@ def serve(
 
     def served(fitted: OutputFilter) -> ServedFilter:
         return ServedFilter(
-            fitted if kind is None else replace(fitted, kind=kind),
+            of_kind(fitted, kind),
             output=output,
             labels=label_output or None,
             allow=allow,
@@ -115,7 +114,7 @@ def serve(
 
     filters = {name: WatchedFilter(Path(file), served) for name, file in map(_named, model)}
     if len(filters) < len(model):
-        raise UnlabelError("A model has two filters (--model): give it one.")
+        raise UnlabelError("A model has two filters: give it one.", argument="model")
     options = Options(
         upstream=upstream,
         host=host,
@@ -132,5 +131,6 @@ def serve(
 def _named(text: str) -> tuple[str, str]:
     name, _, file = text.partition("=")
     if not name or not file:
-        raise UnlabelError(f"--model {text!r} does not name a filter: write it as NAME=FILE.")
+        problem = f"{text!r} does not name a filter: write it as NAME=FILE."
+        raise UnlabelError(problem, argument="model")
     return name, file

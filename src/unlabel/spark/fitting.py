@@ -142,9 +142,7 @@ class Sample:
         new_labels = tuple(label for label in outcome.classes if label not in {*classes})
         return cls(classes, new_labels, groups, limits)
 
-    def read(
-        self, batches: Iterator[tuple[pa.RecordBatch, Floats]], label_column: str
-    ) -> Batches:
+    def read(self, batches: Iterator[tuple[pa.RecordBatch, Floats]], label_column: str) -> Batches:
         """Yield the rows of labels that the model has, and then counts of all others."""
         skipped, hashes = SkippedRows(self.classes), text_hashes(self.classes)
         for batch, rows in batches:
@@ -187,9 +185,7 @@ def _batch(positions: Columns, hashes: Any, lists: pa.Array, others: pa.Array) -
     return pa.RecordBatch.from_arrays([*columns], ["position", "hash", "confidences", "other"])
 
 
-def _collected(
-    df: DataFrame, checked: CheckedRows, label_column: str, sample: Sample
-) -> pa.Table:
+def _collected(df: DataFrame, checked: CheckedRows, label_column: str, sample: Sample) -> pa.Table:
     """Choose rows on the executors, among each partition's and then among the chosen ones."""
     wanted = [*checked.source.names, label_column]
     named_by = naming_column(df.schema, wanted)

@@ -77,8 +77,9 @@ class ColumnPredictions:
         if name in self.columns.names:
             raise UnlabelError(
                 f"It has confidences in column {name!r}, which cannot hold the true "
-                "labels too: choose another one with --label-column.",
+                "labels too: choose another one.",
                 path=self.path,
+                argument="label_column",
             )
 
     @contextmanager
@@ -91,7 +92,7 @@ class ColumnPredictions:
         output = ColumnOutput(rewriting, self.columns, target)
         schema = output.schema(self.table.schema, str(self.path))
         with write_table(
-            out, schema, overwrite=overwrite, classes=fitted.classes, like=self.table
+            out, schema, overwrite=overwrite, classes=fitted.classes_out, like=self.table
         ) as write:
 
             def write_part(part: ColumnPart, rewritten: Rewritten) -> int:

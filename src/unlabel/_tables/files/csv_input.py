@@ -143,10 +143,9 @@ class CsvFile:
             if wrong is None:
                 raise
             if self._likely not in ("", self.separator):  # names may hold semicolons
-                sign = "tab" if self._likely == "\t" else f"'{self._likely}'"
                 raise UnlabelError(
-                    f"The file is separated by {OTHER_SEPARATORS[self._likely]}: say so with "
-                    f"--separator {sign}."
+                    f"The file is separated by {OTHER_SEPARATORS[self._likely]}: say so.",
+                    argument="separator",
                 ) from error
             number, columns, cells = map(int, wrong.groups())
             raise UnlabelError(

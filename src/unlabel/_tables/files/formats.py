@@ -105,7 +105,7 @@ def format_of(path: Path, given: Format | None = None) -> Format:
     if path != STANDARD:
         return given or by_ending(path, ENDINGS)
     if given is None:
-        raise UnlabelError("Standard input has no ending: name its format with --format.")
+        raise UnlabelError("Standard input has no ending: name its format.", argument="format")
     if given not in PIPED:
         *others, last = PIPED
         raise UnlabelError(

@@ -57,7 +57,10 @@ class Block(NamedTuple):
         if decoder is OBJECTS and may_repeat(self.text, values):
             for number, line in self.lines():
                 if (name := repeated_name(line)) is not None:
-                    raise UnlabelError(f"It has two fields {name!r}: rename or drop one of them.", row=f"line {number}")
+                    raise UnlabelError(
+                        f"It has two fields {name!r}: rename or drop one of them.",
+                        row=f"line {number}",
+                    )
         return values, numbers
 
     def _numbers(self, values: int) -> Sequence[int] | None:
@@ -122,7 +125,10 @@ class JsonLines:
                 pieces.append(piece[cut:])
                 size += len(piece) - cut
                 if size > LARGEST_LINE:
-                    raise UnlabelError(f"It has more than {LARGEST_LINE >> 20} MiB: shorten it.", row=f"line {first_line}")
+                    raise UnlabelError(
+                        f"It has more than {LARGEST_LINE >> 20} MiB: shorten it.",
+                        row=f"line {first_line}",
+                    )
             if size:
                 yield Block(_checked(b"".join(pieces), first_line), first_line, 1.0)
 
@@ -143,7 +149,9 @@ def _checked(text: bytes, first_line: int) -> bytes:
         text.isascii() or text.decode()
     except UnicodeDecodeError as error:
         number = first_line + text.count(b"\n", 0, error.start)
-        raise UnlabelError(f"It is not UTF-8: save the file as UTF-8.", row=f"line {number}") from error
+        raise UnlabelError(
+            "It is not UTF-8: save the file as UTF-8.", row=f"line {number}"
+        ) from error
     return text
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from unlabel.labels import as_classes, listing
 from unlabel._tables.columns.layout import WideColumns, guess_wide
 from unlabel._tables.files.formats import Table, errors_naming
 from unlabel._tables.files.streams import STANDARD, shown
@@ -22,6 +21,7 @@ from unlabel._tables.json_lines.predictions import JsonPredictions
 from unlabel._tables.predictions import Reading
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
+from unlabel.labels import as_classes, listing
 
 
 def open_json(
@@ -52,8 +52,7 @@ def open_json(
             opened.classes = _classes(labels, strips=opened.strips)
             if not isinstance(form, ScoreList):
                 opened.guess = (
-                    f"The labels were taken to be {listing(opened.classes)}: if not, name them "
-                    "with --classes."
+                    f"The labels were taken to be {listing(opened.classes)}: if not, name them."
                 )
     if isinstance(form, ScoreList):
         opened.form = replace(form, count=len(opened.classes))
@@ -81,7 +80,9 @@ def _guessed(head: Fields, path: Path, label_column: str | None) -> WideColumns:
     decimals = [name for name in columns if pa.types.is_floating(columns[name].type)]
     if len([name for name in decimals if name != label_column]) < 2:
         raise UnlabelError(
-            f"It has no scores in the fields {listing([*head.lines[0]])}: {CHOOSE}.", row=0
+            f"It has no scores in the fields {listing([*head.lines[0]])}: {CHOOSE}.",
+            row=0,
+            argument="key",
         )
     batch = pa.record_batch(columns)
     table = Table(path, "jsonl", batch.schema, lambda: iter([(batch, 1.0)]))

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel.labels import is_missing, listing
 from unlabel._tables.cells import is_text, plain, taken
 from unlabel._tables.entries import Entries
 from unlabel._tables.entry_cells import entries_of_cells
@@ -19,6 +18,7 @@ from unlabel._tables.labels import label_cells
 from unlabel._tables.long.seen_ids import id_cells
 from unlabel._typing import Columns, Floats, Label
 from unlabel.errors import UnlabelError
+from unlabel.labels import is_missing, listing
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class LongPart:
         try:
             return entries_of_cells(self.starts, labels, scores, classes, names=names)
         except UnlabelError as error:  # which is about one of the id's rows
-            raise UnlabelError(error.at(self._place_of_row(error.row))) from error
+            error.row = self._place_of_row(error.row)
+            raise
 
     def confidences(self) -> Floats:
         """Read the confidences, with one column per label, NaN where an id does not name it."""
@@ -70,7 +71,8 @@ class LongPart:
                 raise UnlabelError(
                     f"It does not name the label {classes[first]!r} among the {len(own):,} of its "
                     "id: give all labels, in rows that stand together, or say that rows are "
-                    "partial (--partial).",
+                    "partial.",
+                    argument="partial",
                     row=row,
                 )
         return entries.rows(classes, partial=self.columns.partial)
