@@ -192,10 +192,10 @@ def demo(
     Leaves a report, a page to explore other changes, and tables to try the other commands on.
     """
     # Slow to import, and needed by no other command.
-    from unlabel.cli.demo import retire_cifar10, retire_digits
+    from unlabel.cli.demo import remove_cifar10, remove_digits
 
-    console.print(retire_digits(out))
+    console.print(remove_digits(out))
     console.print("\nResNet18 on CIFAR-10, beside two retrained models:\n")
-    console.print(retire_cifar10(out))
+    console.print(remove_cifar10(out))
     console.print()
     print_line(f"Look at {out / 'report.html'}, and try other changes in {out / 'explore.html'}.")
