@@ -133,7 +133,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UnlabelError(
-            f"{host}:{port} cannot be listened on: {reason}; choose another with --host and --port."
+            f"{host}:{port} cannot be listened on: {reason}; choose another port.",
+            argument="port",
         ) from error
     listening.setblocking(False)
     return listening
