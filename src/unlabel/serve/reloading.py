@@ -37,7 +37,7 @@ class WatchedFilter:
     def reload(self, *, force: bool = False) -> bool:
         """Load the file if it has changed, and return whether it was loaded.
 
-        An invalid file is an `UnlabelError`, once, and leaves the filter as it was.
+        An invalid or missing file is an error, once, and leaves the filter as it was.
         """
         signature = self._signature()
         if signature == self._seen and not force:

@@ -116,7 +116,7 @@ class Server:
             if not watched.reload(force=is_forced):
                 return
         except Exception as error:  # or nobody would watch the files any longer
-            sentence = str(error) if isinstance(error, UnlabelError) else f"{error!r}."
+            sentence = str(error) if isinstance(error, UnlabelError | OSError) else f"{error!r}."
             problem: str | None = f"{sentence} The filter stays as it was."
         else:
             problem = None
