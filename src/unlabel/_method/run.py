@@ -80,7 +80,10 @@ def in_chunks(
     if threads == 1 or len(chunks) == 1:
         return [*map(work, chunks)]
     with ThreadPoolExecutor(min(threads, len(chunks))) as pool:
-        return [*pool.map(work, chunks)]
+        try:
+            return [*pool.map(work, chunks)]
+        except RuntimeError:  # threads cannot be started while the interpreter shuts down
+            return [*map(work, chunks)]
 
 
 def thread_limit() -> int:
