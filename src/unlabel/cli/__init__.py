@@ -139,7 +139,7 @@ def inspect(
                 file,
                 reading,
                 classes=class_names(classes),
-                input=kind_of(kind) or "probabilities",
+                kind=kind_of(kind) or "probabilities",
                 label_column=label_column,
                 progress=progress,
             )
