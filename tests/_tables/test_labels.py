@@ -60,5 +60,5 @@ def test_what_may_be_two_labels_is_refused(values, classes, says):
 
 def test_a_column_of_nothing_has_no_labels():
     batch = pa.record_batch({"label": pa.nulls(2)})
-    with pytest.raises(UnlabelError, match="Row 0 has no true label in column 'label'"):
+    with pytest.raises(UnlabelError, match="Row 0: it has no true label in column 'label'"):
         true_labels(batch.column("label"), "label", ["a", "b"])

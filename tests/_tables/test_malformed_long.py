@@ -4,12 +4,13 @@ import io
 import os
 from decimal import Decimal
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from unlabel import OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel._tables.files import formats
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
@@ -37,14 +38,14 @@ def changed(old, new):
 
 
 CASES = {
-    "no_id.csv": (changed("b,dog", ",dog"), "Row 4 has no id in column 'id': give it one."),
+    "no_id.csv": (changed("b,dog", ",dog"), "Row 4: it has no id in column 'id': give it one."),
     "null_id.parquet": (
         parquet(id=["a", "a", None, "b", "b", "b"]),
-        "Row 2 has no id in column 'id': give it one.",
+        "Row 2: it has no id in column 'id': give it one.",
     ),
     "nan_id.parquet": (
         parquet(id=[1.0, 1.0, 1.0, np.nan, 2.0, 2.0]),
-        "Row 3 has no id in column 'id': give it one.",
+        "Row 3: it has no id in column 'id': give it one.",
     ),
     "nested_id.parquet": (
         parquet(id=[[1]] * 6),
@@ -136,7 +137,7 @@ CASES = {
     ),
     "decimal_id.parquet": (
         parquet(id=[Decimal(1)] * 3 + [None] + [Decimal(2)] * 2),
-        "Row 3 has no id in column 'id': give it one.",
+        "Row 3: it has no id in column 'id': give it one.",
     ),
     "wide.csv": (b"cat,dog,fox\n.5,.3,.2\n", "has no column 'id'; the nearest is"),
     "two_columns.csv": (
@@ -157,7 +158,7 @@ def small_batches(monkeypatch):
 
 def refusal(tmp_path, name, content, out="out.parquet", fitted=None, **options):
     (tmp_path / name).write_bytes(content)
-    fitted = fitted or OutputFilter.mask(NAMES, {"dog": None})
+    fitted = fitted or doors.mask(NAMES, {"dog": None})
     options = {"reading": Reading(long=("id", "label", "score")), "top_label": True} | options
     with pytest.raises(UnlabelError) as caught:
         apply_table(fitted, tmp_path / name, tmp_path / out, ApplyOptions(**options), no_progress)
@@ -175,7 +176,7 @@ def test_one_sentence_names_the_row(tmp_path, name):
 
 
 def test_labels_that_the_column_cannot_hold(tmp_path):
-    fitted = OutputFilter.mask([0, 1, 2], {1: "other"})
+    fitted = doors.mask([0, 1, 2], {1: "other"})
     content = parquet(label=[0, 1, 2] * 2)
     (tmp_path / "in.parquet").write_bytes(content)
     options = ApplyOptions(reading=Reading(long=("id", "label", "score")))
@@ -197,17 +198,19 @@ def test_columns_that_options_name_have_one_value_per_id(tmp_path, cells):
         r"in.parquet: Row 3 \(id 'b'\) is the first of its id, whose rows have several values in "
         "column '{}': give all of them the same.$"
     )
-    mask = OutputFilter.mask(NAMES, ["fox"])
+    mask = doors.mask(NAMES, ["fox"])
     options = ApplyOptions(reading=long, update_column="was")
     with pytest.raises(UnlabelError, match=says.format("was")):
         apply_table(mask, tmp_path / "in.parquet", tmp_path / "out.parquet", options, no_progress)
     with pytest.raises(UnlabelError, match=says.format("truth")):
         fit_table(
             tmp_path / "in.parquet",
+            plan=None,
             remove=["fox"],
             keep=None,
             method="osr",
-            input="probabilities",
+            kind="probabilities",
+            allow_chance=True,
             calibrate=False,
             classes=NAMES,
             reading=long,
@@ -234,7 +237,7 @@ def test_the_three_columns_are_not_updated(tmp_path, column):
 def test_long_tables_do_not_fit_into_arrays(tmp_path, out):
     (tmp_path / "in.csv").write_text(GOOD)
     options = ApplyOptions(reading=Reading(long=("id", "label", "score")))
-    fitted = OutputFilter.mask(NAMES, {"dog": None})
+    fitted = doors.mask(NAMES, {"dog": None})
     with pytest.raises(UnlabelError, match=r"A long table does not fit into .*: name it \.csv"):
         apply_table(fitted, tmp_path / "in.csv", tmp_path / out, options, no_progress)
     assert os.listdir(tmp_path) == ["in.csv"]
@@ -246,7 +249,7 @@ def test_a_column_named_twice(tmp_path):
     options = ApplyOptions(reading=reading)
     with pytest.raises(UnlabelError, match=r"--long names the column 'label' twice"):
         apply_table(
-            OutputFilter.mask(NAMES, {"dog": None}),
+            doors.mask(NAMES, {"dog": None}),
             tmp_path / "in.csv",
             tmp_path / "out.csv",
             options,
@@ -256,7 +259,10 @@ def test_a_column_named_twice(tmp_path):
 
 FITS = {
     "empty": ("id,label,score\n", "There are no rows: give a table with at least one."),
-    "no_label": ("id,label,score\na,,1\n", "Row 0 has no label in column 'label': give it one."),
+    "no_label": (
+        "id,label,score\na,,1\n",
+        "Row 0: it has no label in column 'label': give it one.",
+    ),
     "twice": (
         "id,label,score\na,cat,1\na,cat,0\n",
         "The label 'cat' appears twice in the rows of the first id in column 'label': give it",
@@ -276,10 +282,12 @@ def test_tables_without_labels_for_fitting(tmp_path, name):
     with pytest.raises(UnlabelError) as caught:
         fit_table(
             tmp_path / "in.csv",
+            plan=None,
             remove=["cat"],
             keep=None,
             method="mask" if name == "another_label" else "osr",
-            input="probabilities",
+            kind="probabilities",
+            allow_chance=True,
             calibrate=False,
             classes=None,
             reading=Reading(long=("id", "label", "score")),
@@ -297,10 +305,12 @@ def test_missing_true_labels_name_the_column_that_holds_them(tmp_path):
     with pytest.raises(UnlabelError, match="; the one that holds labels is 'truth'"):
         fit_table(
             tmp_path / "in.csv",
+            plan=None,
             remove=["cat"],
             keep=None,
             method="osr",
-            input="probabilities",
+            kind="probabilities",
+            allow_chance=True,
             calibrate=False,
             classes=None,
             reading=Reading(long=("id", "label", "score")),

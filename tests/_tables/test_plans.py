@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unlabel import UnlabelError
-from unlabel._tables.plans import plan_of_texts
+from unlabel._tables.plans import plan_of_options
 
 LABELS = ["a", "b", "c", "a,b", "b=c", "x=", "@home", "1"]
 
@@ -37,7 +37,7 @@ LABELS = ["a", "b", "c", "a,b", "b=c", "x=", "@home", "1"]
     ],
 )
 def test_labels_and_destinations(remove, changes):
-    plan = plan_of_texts(LABELS, remove)
+    plan = plan_of_options(LABELS, remove)
     assert dict(plan) == changes
     assert [*plan] == [*changes]
 
@@ -48,14 +48,14 @@ def test_labels_without_signs_are_read_in_any_mixture(labels, data):
     pieces = [label if to[label] is None else f"{label}={to[label]}" for label in labels]
     split = data.draw(st.integers(0, len(pieces)))
     remove = [*pieces[:split], *([",".join(pieces[split:])] if pieces[split:] else [])]
-    plan = plan_of_texts(["a", "bb", "c", "d d"], remove)
+    plan = plan_of_options(["a", "bb", "c", "d d"], remove)
     assert dict(plan) == to
     assert [*plan] == labels
 
 
 def test_texts_are_the_labels_that_are_written_like_them():
-    assert dict(plan_of_texts([0, 1, 2.5], ["0=2.5,1=7"])) == {0: 2.5, 1: "7"}
-    assert dict(plan_of_texts([1, "1"], ["1"])) == {"1": None}
+    assert dict(plan_of_options([0, 1, 2.5], ["0=2.5,1=7"])) == {0: 2.5, 1: "7"}
+    assert dict(plan_of_options([1, "1"], ["1"])) == {"1": None}
 
 
 @pytest.mark.parametrize(
@@ -80,35 +80,38 @@ def test_texts_are_the_labels_that_are_written_like_them():
 def test_mistakes_get_one_sentence(remove, sentence):
     labels = [label for label in LABELS if label != "a,b"]
     with pytest.raises(UnlabelError, match=sentence):
-        plan_of_texts(labels, remove)
+        plan_of_options(labels, remove)
 
 
 def test_labels_to_keep():
-    assert dict(plan_of_texts(["a", "b", "c", "c,d"], None, ["c", "a"])) == {"b": None, "c,d": None}
-    assert dict(plan_of_texts(["a", "b", "c", "c,d"], None, ["a,c,d"])) == {"b": None, "c": None}
-    assert dict(plan_of_texts([1, 2], None, ["1"])) == {2: None}
+    assert dict(plan_of_options(["a", "b", "c", "c,d"], None, ["c", "a"])) == {
+        "b": None,
+        "c,d": None,
+    }
+    assert dict(plan_of_options(["a", "b", "c", "c,d"], None, ["a,c,d"])) == {"b": None, "c": None}
+    assert dict(plan_of_options([1, 2], None, ["1"])) == {2: None}
     with pytest.raises(UnlabelError, match="The model has no label 'a=b'"):
-        plan_of_texts(["a", "b"], None, ["a=b"])
+        plan_of_options(["a", "b"], None, ["a=b"])
 
 
 def test_labels_to_keep_and_to_remove_exclude_each_other():
     for remove, keep in ((None, None), (["a"], ["b"])):
         with pytest.raises(UnlabelError, match="Give either remove="):
-            plan_of_texts(["a", "b"], remove, keep)
+            plan_of_options(["a", "b"], remove, keep)
 
 
 def test_a_plan_file(tmp_path):
     (tmp_path / "plan.toml").write_text('title = "t"\n[changes]\n1 = "2"\n3 = false')
-    plan = plan_of_texts([1, 2, 3], [f"@{tmp_path / 'plan.toml'}"])
+    plan = plan_of_options([1, 2, 3], [f"@{tmp_path / 'plan.toml'}"])
     assert dict(plan) == {1: 2, 3: None}
     assert plan.title == "t"
     (tmp_path / "plan.csv").write_text("x,y,z\n1,2,3\n")
     columns = {"from_column": "x", "to_column": "z"}
-    assert dict(plan_of_texts([1, 2], [f"@{tmp_path / 'plan.csv'}"], **columns)) == {1: "3"}
+    assert dict(plan_of_options([1, 2], [f"@{tmp_path / 'plan.csv'}"], **columns)) == {1: "3"}
     with pytest.raises(UnlabelError, match="--from and --to name columns of a plan: give it as"):
-        plan_of_texts([1, 2], ["1"], **columns)
+        plan_of_options([1, 2], ["1"], **columns)
 
 
 def test_thousands_of_labels_in_one_text():
     labels = [f"label {i}" for i in range(20_000)]
-    assert len(plan_of_texts([*labels, "x"], [",".join(labels)])) == 20_000
+    assert len(plan_of_options([*labels, "x"], [",".join(labels)])) == 20_000
