@@ -78,8 +78,8 @@ class Entries:
             for at in np.flatnonzero(times == 0).tolist():
                 row, label = divmod(at, n)
                 raise UnlabelError(
-                    f"It does not name the label {classes[label]!r}: give the scores of all labels, "
-                    "or say that rows are partial.",
+                    f"It does not name the label {classes[label]!r}: give the scores of "
+                    "all labels, or say that rows are partial.",
                     argument="partial",
                     row=row,
                 )

@@ -99,14 +99,14 @@ def check_partial(
 ) -> None:
     """Raise an error for the first row that cannot be part of a row of probabilities."""
     is_named = ~np.isnan(rows)
+    masses = np.where(is_named, rows, 0.0)
     with np.errstate(over="ignore"):
-        total = np.nansum(rows, axis=1, dtype=np.float64)
-    low = np.where(is_named, rows, 0.0).min(axis=1)
-    high = np.where(is_named, rows, 0.0).max(axis=1)
-    none = ~is_named.any(axis=1)
-    is_short = is_named.all(axis=1) & (total < 1 - SUM_TOLERANCE)
+        total = np.asarray(masses.sum(axis=1, dtype=np.float64))
+    low, high, none = masses.min(axis=1), masses.max(axis=1), np.asarray(~is_named.any(axis=1))
+    is_short = np.asarray(is_named.all(axis=1)) & (total < 1 - SUM_TOLERANCE)
     if elsewhere is not None:
-        total, none, is_short = total + elsewhere, none & (elsewhere <= 0), is_short & False
+        total, none = np.asarray(total + elsewhere), none & (elsewhere <= 0)
+        is_short[:] = False  # there may be any number of other labels
     most = 1 + SUM_TOLERANCE
     bad = none | is_short | (low < 0) | (high > most) | (total > most)
     for row in np.flatnonzero(bad).tolist():

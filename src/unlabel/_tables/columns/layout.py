@@ -215,7 +215,8 @@ def _is_wide(
     at = are_floats.index(False)
     raise UnlabelError(
         f"It has {f'{found[at]} values' if found[at] else 'no column'} for the label "
-        f"{classes[at]!r}, and lists in column {lists[0]!r}: if those hold the confidences, say so.",
+        f"{classes[at]!r}, and lists in column {lists[0]!r}: if those hold "
+        "the confidences, say so.",
         argument=argument,
         path=table,
     )

@@ -104,8 +104,8 @@ class EntryColumn:
                 starts, labels, scores, self.classes, names=(self.name, self.name)
             )
         except UnlabelError as error:
-            row = int(np.searchsorted(starts, error.row, "right")) - 1
-            error.row = row
+            if isinstance(error.row, int):  # of an entry
+                error.row = int(np.searchsorted(starts, error.row, "right")) - 1
             raise
 
     def labels(self, batch: pa.RecordBatch) -> pa.Array:

@@ -149,8 +149,8 @@ class CsvFile:
                 ) from error
             number, columns, cells = map(int, wrong.groups())
             raise UnlabelError(
-                f"It does not have one cell per column, but {cells} for {columns}: complete it, and "
-                "put texts with separators or line breaks in quotes.",
+                f"It does not have one cell per column, but {cells} for {columns}: complete it, "
+                "and put texts with separators or line breaks in quotes.",
                 row=first_row + number - 2,
             ) from error
         [batch] = batches.to_batches() or [pa.RecordBatch.from_pylist([], schema=batches.schema)]

@@ -63,7 +63,8 @@ def _misfit(what: str, at: str) -> str:
         wanted = dict.fromkeys(KINDS.get(kind, kind) for kind in pair[1].split(" | "))
         wanted.pop(KINDS["bool"], None)
         expected = " or ".join(wanted)
-        return f"It has {KINDS.get(pair[2], pair[2])} where {expected} belongs{where}: give {expected}."
+        given = KINDS.get(pair[2], pair[2])
+        return f"It has {given} where {expected} belongs{where}: give {expected}."
     if (missing := re.match("Object missing required field `(.+)`", what)) is not None:
         return f"It has an entry without {missing[1]!r}{where}: give every entry one."
     return f"It has a number that is too large{where}: give a smaller one."

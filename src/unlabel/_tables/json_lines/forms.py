@@ -85,7 +85,8 @@ class Search:
         if inner is None or str(line[pair.label]) not in map(str, inner.labels_in(line)):
             return
         raise UnlabelError(
-            f"It has an answer in {pair.label!r} and its scores in {named(inner.path)!r}: {CHOOSE}.",
+            f"It has an answer in {pair.label!r} and its scores in {named(inner.path)!r}: "
+            f"{CHOOSE}.",
             row=0,
             argument="key",
         )
@@ -115,7 +116,7 @@ class Search:
     def _whole(self, form: Form) -> Form:
         if isinstance(form, ScoreList) and self.reading.partial:
             raise UnlabelError(
-                "It has scores without labels, of which none can be left out: these rows are whole.",
+                "It has scores without labels, of which none can be left out: give whole rows.",
                 argument="partial",
                 row=0,
             )

@@ -134,8 +134,8 @@ class ScoreList:
         for row, scores in enumerate(rows):
             if len(scores) != self.count:
                 raise UnlabelError(
-                    f"It has {len(scores)} scores and there are {self.count} labels: give one score "
-                    "per label.",
+                    f"It has {len(scores)} scores and there are {self.count} labels: give one "
+                    "score per label.",
                     row=row,
                 )
         starts = np.arange(len(rows) + 1) * self.count
@@ -156,7 +156,7 @@ def _named(
     try:
         values = FLOATS.rows(scores)
     except UnlabelError as error:  # the row is the entry's: say it of the line and the label
-        at = error.row
+        at = int(error.row or 0)
         row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
         why = fault(error.__cause__, scores[at], named((*path, names[at])))
         raise UnlabelError(why, row=row) from error

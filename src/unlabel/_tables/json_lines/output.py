@@ -83,8 +83,8 @@ class JsonOutput:
             return
         if not isinstance(lines[0], dict):
             raise UnlabelError(
-                f"It is a list, which has no place for {listing([*rewritten.added])}: write objects "
-                'such as {"scores": [...]}.',
+                f"It is a list, which has no place for {listing([*rewritten.added])}: write "
+                'objects such as {"scores": [...]}.',
                 row=0,
             )
         replaced = {*self._form.labels} if isinstance(self._form, LabelFields) else set[str]()

@@ -57,8 +57,9 @@ class LongPart:
         names = columns.label, columns.score
         try:
             return entries_of_cells(self.starts, labels, scores, classes, names=names)
-        except UnlabelError as error:  # which is about one of the id's rows
-            error.row = self._place_of_row(error.row)
+        except UnlabelError as error:
+            if isinstance(error.row, int):  # one of the id's rows
+                error.row = self._place_of_row(error.row)
             raise
 
     def confidences(self) -> Floats:
@@ -86,8 +87,8 @@ class LongPart:
             for at in np.flatnonzero(values != firsts).tolist():
                 row = int(np.searchsorted(self.starts, at, "right")) - 1
                 raise UnlabelError(
-                    f"It is the first of its id, whose rows have several values in column {name!r}: "
-                    "give all of them the same.",
+                    f"It is the first of its id, whose rows have several values in column "
+                    f"{name!r}: give all of them the same.",
                     row=row,
                 )
         return self.of_first_rows(name)

@@ -165,7 +165,7 @@ def open_long(
     path = str(table.path)
     for name in {name for name in names if names.count(name) > 1}:
         raise UnlabelError(
-            f"The column {name!r} is named twice: name those of the ids, the labels and the scores.",
+            f"The column {name!r} is named twice: name those of ids, labels and scores.",
             argument="long",
         )
     require_columns(table.schema.names, names, path)
