@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import doors
 import numpy as np
 
 import doors
