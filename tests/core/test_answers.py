@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("scores", ["renormalised", "absolute"])
 def test_allowed_labels_are_those_of_the_golden_file(scores):
     fitted, allow = golden_filter(), LISTS.rows(GOLDEN["lists"])
-    assert fitted.classes == tuple(GOLDEN["results"])
+    assert fitted.classes_out == tuple(GOLDEN["results"])
     result = fitted.apply(GOLDEN["rows"], allow=allow, scores=scores)
     np.testing.assert_allclose(result, GOLDEN[scores], rtol=0, atol=1e-12)
     np.testing.assert_allclose(
@@ -28,7 +28,7 @@ def test_unknown_answers_are_those_of_the_golden_file():
     mass = doors.run(fitted, GOLDEN["rows"]).removed_mass
     np.testing.assert_allclose(mass, GOLDEN["removed_mass"], rtol=0, atol=1e-15)
     best = fitted.apply(GOLDEN["rows"], allow=LISTS.rows(GOLDEN["lists"])).argmax(axis=1)
-    names = np.array([*fitted.classes, "unknown"])
+    names = np.array([*fitted.classes_out, "unknown"])
     answers = names[np.where(mass > UNKNOWN_ABOVE, len(names) - 1, best)]
     np.testing.assert_array_equal(answers, GOLDEN["answers"])
     assert {"unknown", "insect", "emu"} <= {*answers.tolist()}

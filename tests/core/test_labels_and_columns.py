@@ -135,8 +135,8 @@ def test_tensors_that_numpy_cannot_read_are_refused(kind):
 def test_labels_keep_their_type(classes):
     truth = [classes[number] for number in NUMBERS]
     fitted = doors.fit(MANY, truth, classes=classes, remove=classes[:1])
-    assert fitted.classes == tuple(classes[1:])
-    assert [*map(type, fitted.classes)] == [*map(type, classes[1:])]
+    assert fitted.classes_out == tuple(classes[1:])
+    assert [*map(type, fitted.classes_out)] == [*map(type, classes[1:])]
     assert fitted.counts == (10,)
 
 
@@ -179,12 +179,12 @@ class Described(str, Enum):  # noqa: UP042 (StrEnum has another text)
 def test_members_of_enumerations_are_their_values(members, plain, tmp_path):
     fitted = doors.mask([*members], [members.CAT])
     assert fitted == doors.mask(plain, plain[:1])
-    assert [*map(type, fitted.classes)] == [*map(type, plain[1:])]
-    doors.save(fitted, tmp_path / "filter")
-    assert doors.load(tmp_path / "filter") == fitted
+    assert [*map(type, fitted.classes_out)] == [*map(type, plain[1:])]
+    fitted.save(tmp_path / "filter")
+    assert OutputFilter.load(tmp_path / "filter") == fitted
     truth = [members.CAT] * 2
     again = doors.fit(ROWS[:2], truth, classes=[*members], remove=truth[:1])
-    assert (again.classes, again.counts) == (tuple(plain[1:]), (2,))
+    assert (again.classes_out, again.counts) == (tuple(plain[1:]), (2,))
 
 
 # Names

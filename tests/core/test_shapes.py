@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import doors
 from simplex import DTYPES, cases
-from unlabel import UnlabelError
+from unlabel import OutputFilter, UnlabelError
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 LABELS = ["O", "LOC", "PER", "ORG"]
@@ -34,14 +34,14 @@ def test_every_shape_gives_the_bits_of_single_rows(case, leading, seed):
     taken = np.random.default_rng(seed).integers(len(rows), size=leading)
     array = rows[taken]
     result = fitted.apply(array)
-    assert result.shape == (*leading, len(fitted.classes))
+    assert result.shape == (*leading, len(fitted.classes_out))
     assert result.dtype == rows.dtype
     for at in np.ndindex(*leading):
         np.testing.assert_array_equal(result[at], fitted.apply(rows[taken[at]][None])[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("method", ["osr", "mask", "literal"])
+@pytest.mark.parametrize("method", ["osr", "mask"])
 def test_a_vector_and_every_layout_give_the_same(method, dtype):
     fitted, tokens = fitted_filter(method=method), TOKENS.astype(dtype)
     flat = fitted.apply(tokens.reshape(200, 4))
@@ -81,16 +81,23 @@ def test_allowed_labels_have_the_shape_of_the_result():
     assert not lists[..., 2].any()
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (6, 5, 3), (4, 6), (4, 1)])
+@pytest.mark.parametrize("shape", [(), (5,), (6, 5, 2), (4, 6), (4, 1)])
 def test_labels_lie_in_the_last_dimension(shape):
     with pytest.raises(UnlabelError, match=r"the shape \(.*\), not \(\.\.\., 4\): give one column"):
         fitted_filter().apply(np.full(shape, 0.25))
 
 
+@pytest.mark.parametrize("door", ["apply", "run", "answer"])
+def test_a_filter_applied_to_its_own_output_is_recognised(door):
+    fitted = fitted_filter()
+    with pytest.raises(UnlabelError, match="the 3 labels of the filter's result .* already"):
+        getattr(fitted, door)(fitted.apply(TOKENS))
+
+
 def test_a_bad_row_is_numbered_over_all_dimensions():
     tokens = TOKENS.copy()
     tokens[2, 3] = 0.5
-    with pytest.raises(UnlabelError, match=r"^Row 13 is not a probability vector"):
+    with pytest.raises(UnlabelError, match="^Row 13: it is not a probability vector"):
         fitted_filter().apply(tokens)
 
 
@@ -98,7 +105,7 @@ def test_a_bad_row_is_numbered_over_all_dimensions():
 
 
 @pytest.mark.parametrize(
-    ("method", "calibrate"), [("osr", False), ("osr", True), ("mask", True), ("literal", False)]
+    ("method", "calibrate"), [("osr", False), ("osr", True), ("mask", True)]
 )
 def test_tokens_are_fitted_as_their_rows_one_after_another(method, calibrate):
     options = {"method": method, "calibrate": calibrate}
@@ -107,52 +114,19 @@ def test_tokens_are_fitted_as_their_rows_one_after_another(method, calibrate):
             assert doors.fit(tokens, tags, **GIVEN, **options) == fitted_filter(**options)
 
 
-def test_ignored_tokens_are_left_out_without_a_word():
-    tokens, tags = TOKENS.copy(), TAGS.astype(object)
-    tags[1], tags[4, 2] = -100, -100
-    tokens[1], tokens[4, 2] = -100, np.nan  # as padded, these are no probabilities
-    used = tags != -100
+def test_tokens_of_no_label_are_skipped():
+    tags = TAGS.astype(object)
+    tags[1], tags[4, 2] = -100, None
+    used = np.isin(tags, LABELS)
     expected = doors.fit(TOKENS[used], TAGS[used], calibrate=True, **GIVEN)
-    assert doors.fit(tokens, tags, ignore=-100, calibrate=True, **GIVEN) == expected
-    with pytest.warns(UserWarning, match="6 rows of labels that the model does not have, such as"):
-        assert doors.fit(TOKENS, tags, calibrate=True, **GIVEN) == expected
-    tokens[2, 3] = 0.5
-    with pytest.raises(UnlabelError, match=r"^Row 13 is not a probability vector"):
-        doors.fit(tokens, tags, ignore=-100, **GIVEN)
+    assert doors.fit(TOKENS, tags, calibrate=True, **GIVEN) == expected
+    with pytest.warns(UserWarning, match=r"^1 row without a true label and 5 rows of .*-100"):
+        OutputFilter.fit(TOKENS, tags, **GIVEN, method="mask")
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64, object, "tensor"])
-def test_numbers_are_ignored_whatever_their_type(dtype):
-    tags = np.random.default_rng(3).integers(4, size=(40, 5))
-    tags[:, 3:] = -100
-    expected = doors.fit(TOKENS[:, :3].reshape(120, 4), tags[:, :3].ravel(), remove=[1])
-    if dtype == "tensor":
-        torch = pytest.importorskip("torch")
-        tokens, tags = torch.tensor(TOKENS), torch.tensor(tags)
-    else:
-        tokens, tags = TOKENS, tags.astype(dtype)
-    for ignore in (-100, -100.0, np.int64(-100)):
-        assert doors.fit(tokens, tags, remove=[1], ignore=ignore) == expected
+OF_TOKENS = r"shape \(40, 5, 4\) and the true labels .*: give one"
 
 
-def test_a_label_of_the_model_and_a_text_can_be_ignored():
-    used = TAGS != "O"
-    expected = doors.fit(TOKENS[used], TAGS[used], **GIVEN)
-    assert doors.fit(TOKENS, TAGS, ignore="O", **GIVEN) == expected
-    assert doors.fit(TOKENS, TAGS, ignore="none", **GIVEN) == fitted_filter()
-
-
-def test_rows_that_are_all_ignored_leave_no_reference_rows():
-    tags = np.full((40, 5), -100)
-    with pytest.raises(UnlabelError, match="The label 1 has no reference rows: give"):
-        doors.fit(TOKENS, tags, remove=[1], ignore=-100)
-    assert doors.fit(TOKENS, tags, remove=[1], ignore=-100, method="mask").counts == (0,)
-
-
-OF_TOKENS = r"shape \(40, 5, 4\) and the true labels .*: give labels of the shape \(40, 5\)"
-
-
-@pytest.mark.parametrize("ignore", [None, -100])
 @pytest.mark.parametrize(
     ("rows", "shape", "words"),
     [
@@ -160,9 +134,9 @@ OF_TOKENS = r"shape \(40, 5, 4\) and the true labels .*: give labels of the shap
         *((FLAT, shape, "give one per row") for shape in [(199,), (200, 1), ()]),
     ],
 )
-def test_labels_of_another_shape_are_refused(rows, shape, words, ignore):
+def test_labels_of_another_shape_are_refused(rows, shape, words):
     with pytest.raises(UnlabelError, match=words):
-        doors.fit(rows, np.resize(TAGS, shape), **GIVEN, ignore=ignore)
+        doors.fit(rows, np.resize(TAGS, shape), **GIVEN)
 
 
 def test_a_mask_of_tokens_needs_no_labels():

@@ -174,7 +174,7 @@ def reliability_bins(
     (array([ nan,  nan, 0.6 , 0.85]), array([nan, nan, 1. , 0.5]), array([0, 0, 1, 2]))
     """
     if bins < 1:
-        raise UnlabelError(f"{bins} is not a number of bins: give 1 or more.", argument="bins")
+        raise UnlabelError(f"There are {bins} bins: give 1 or more.", argument="bins")
     rows, column, group, _ = judged_rows(confidences, labels, classes, over, "probabilities")
     top = rows.max(axis=1) / row_sums(rows)
     in_bin = np.where(group < 0, -1, np.searchsorted(np.arange(1, bins) / bins, top))
@@ -230,7 +230,8 @@ def kl_divergence(outputs: Any, reference: Any, *, epsilon: float = EPSILON) -> 
     array([ 0.693, 13.122])
     """
     if not epsilon > 0:
-        raise UnlabelError(f"{epsilon!r} has no logarithm: give more than 0.", argument="epsilon")
+        problem = f"{epsilon!r} has no logarithm: give a number above 0."
+        raise UnlabelError(problem, argument="epsilon")
     return by_row(partial(kl_of, epsilon=epsilon), *comparable_rows(outputs, reference))
 
 
@@ -325,7 +326,7 @@ def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s
 def top_label_changed(
     before: Any, classes_before: Labels, after: Any, classes_after: Labels
 ) -> npt.NDArray[np.bool_]:
-    """Return for each row whether its top label has changed; the mean is the share that have.
+    """Whether the top label of each row has changed; the mean is the share that have.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def group_means(values: npt.NDArray[Any], group: Columns, n_groups: int) -> Floa
 
 
 def checked_rows(confidences: Any, kind: Kind, names: Sequence[Label] | None = None) -> Floats:
-    """Return rows of confidences that are valid, with at least one column."""
+    """Check rows of confidences, which must have at least one column."""
     rows = as_array(confidences, names)
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise UnlabelError(
@@ -89,9 +89,11 @@ def comparable_rows(one: Any, other: Any) -> tuple[Floats, Floats]:
 
 def by_row(function: Callable[..., npt.NDArray[Any]], *tables: npt.NDArray[Any]) -> Float64s:
     """Apply a function to blocks of rows, so that intermediate arrays stay in the cache."""
-    blocks = in_chunks(
-        lambda at: function(*(table[at] for table in tables)), tables[0].shape, copied=True
-    )
+
+    def work(rows: slice) -> npt.NDArray[Any]:
+        return function(*(table[rows] for table in tables))
+
+    blocks = in_chunks(work, tables[0].shape, copied=True)
     return np.concatenate(blocks or [function(*tables)])
 
 

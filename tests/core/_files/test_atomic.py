@@ -18,7 +18,7 @@ FITTED = doors.mask(["cat", "dog"], ["cat"])
 WRITE_BYTES = Path.write_bytes
 
 
-def refused(words, path, *, overwrite=True):
+def refused(words, path, *):
     with pytest.raises(UnlabelError, match=words):
         FITTED.save(path, overwrite=overwrite)
 
@@ -92,7 +92,7 @@ def test_a_file_that_exists_is_kept_unless_told_otherwise(tmp_path, content):
     path.write_bytes(b"precious")
     refused(r"filter exists already: .*overwrite=True", path, overwrite=False)
     assert path.read_bytes() == b"precious"
-    FITTED.save(os.fspath(path), overwrite=True)
+    FITTED.save(os.fspath(path))
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == ["filter"]
 
@@ -105,7 +105,7 @@ def test_of_two_writers_one_is_told_that_the_other_was_first(tmp_path, monkeypat
         try:
             own.save(path)
         except UnlabelError as error:
-            told.append((own, doors.load(path), str(error)))
+            told.append((own, OutputFilter.load(path), str(error)))
 
     filters = [FITTED, doors.mask(["cat", "dog"], ["dog"])]
     for number in range(150):
@@ -145,7 +145,7 @@ def test_a_link_is_written_through(tmp_path, monkeypatch, content):
     second.symlink_to(link)
     parts = []
     after_write(monkeypatch, lambda part, _: parts.append(part.parent))
-    FITTED.save(second, overwrite=True)
+    FITTED.save(second)
     assert parts[0].samefile(real.parent)  # a rename goes no further than a file system
     assert real.read_bytes() == content
     assert (link.readlink().as_posix(), second.readlink()) == ("far/real", link)

@@ -217,7 +217,7 @@ CORPUS = {
     "plan-to-a-retired-label": planned(to=[None, None, "dog", "elk"]),
     "plan-to-a-retired-part": planned(to=[None, None, None, "elk"]),
     "plan-that-retires-one-label-less": planned(to=[None, "elk", "owl", "elk"]),
-    "plan-that-retires-the-others": planned(unlisted="retire"),
+    "plan-that-retires-the-others": planned(unlisted="remove"),
     "plan-of-another-digest": planned(digest="0" * 64),
     "plan-of-a-digest-that-is-a-number": planned(digest=0),
     "plan-title-a-number": planned(title=7),
@@ -364,11 +364,11 @@ def test_a_malformed_file_gives_one_sentence_within_a_second_and_200_megabytes(o
 
 def test_the_good_files_beside_them_load(tmp_path):
     (tmp_path / "filter").write_bytes(GOOD)
-    assert doors.load(tmp_path / "filter").classes == ("fox", "owl")
+    assert OutputFilter.load(tmp_path / "filter").classes == ("fox", "owl")
     (tmp_path / "plan").write_bytes(planned())
-    loaded = doors.load(tmp_path / "plan")
-    assert (loaded.classes, loaded.removed) == (("owl", "elk"), ("dog", "cat"))
-    assert doors.changes(loaded.plan)["fox"] == {"owl": 0.25, "elk": 0.75}
+    loaded = OutputFilter.load(tmp_path / "plan")
+    assert (loaded.classes_out, loaded.removed) == (("owl", "elk"), ("dog", "cat"))
+    assert loaded.plan.changes["fox"] == {"owl": 0.25, "elk": 0.75}
 
 
 def test_no_malformed_file_runs_code(outcome, tmp_path, monkeypatch):
@@ -410,7 +410,7 @@ def test_the_sentence_says_what_is_wrong(outcome, name, words):
 
 def test_a_file_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(UnlabelError, match="nowhere could not be read: No such file"):
-        doors.load(tmp_path / "nowhere")
+        OutputFilter.load(tmp_path / "nowhere")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything may be read by root")
@@ -418,7 +418,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path):
     (tmp_path / "filter").write_bytes(GOOD)
     (tmp_path / "filter").chmod(0)
     with pytest.raises(UnlabelError, match="filter could not be read: Permission denied"):
-        doors.load(tmp_path / "filter")
+        OutputFilter.load(tmp_path / "filter")
 
 
 @pytest.mark.parametrize("at", range(0, len(GOOD), 3))
@@ -427,7 +427,7 @@ def test_a_changed_byte_gives_a_filter_or_one_sentence(tmp_path, at):
     content[at] ^= 0xFF
     (tmp_path / "filter").write_bytes(content)
     try:
-        loaded = doors.load(tmp_path / "filter")
+        loaded = OutputFilter.load(tmp_path / "filter")
     except UnlabelError as error:
         assert str(tmp_path / "filter") in str(error)  # noqa: PT017
     else:

@@ -141,7 +141,7 @@ def test_a_malformed_plan_gets_one_sentence(tmp_path, case):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UnlabelError) as refusal:
-        doors.load_plan(path)
+        LabelPlan.load(path)
     assert words in one_sentence(refusal.value, path)
     assert os.listdir(tmp_path) == [name]
 
@@ -151,7 +151,7 @@ def test_a_plan_of_100_mb_is_refused_by_its_size(tmp_path, name):
     with open(tmp_path / name, "wb") as file:
         file.truncate(100_000_000)
     with pytest.raises(UnlabelError) as refusal:
-        doors.load_plan(tmp_path / name)
+        LabelPlan.load(tmp_path / name)
     assert "is larger than 16 MiB" in one_sentence(refusal.value, tmp_path / name)
 
 
@@ -161,7 +161,7 @@ def test_files_that_cannot_be_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
     for name in ("folder.toml", "link.toml", "pipe.toml", "missing.toml"):
         with pytest.raises(UnlabelError) as refusal:
-            doors.load_plan(tmp_path / name)
+            LabelPlan.load(tmp_path / name)
         assert "could not be read: " in one_sentence(refusal.value, tmp_path / name)
 
 
@@ -176,14 +176,14 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_columns_that_a_table_does_not_have(tmp_path, columns, words):
     (tmp_path / "p.csv").write_text("from,to\na,b\n")
     with pytest.raises(UnlabelError) as refusal:
-        doors.load_plan(tmp_path / "p.csv", **columns)
+        LabelPlan.load(tmp_path / "p.csv", **columns)
     assert words in one_sentence(refusal.value, tmp_path / "p.csv")
 
 
 def test_columns_of_files_without_columns(tmp_path):
     (tmp_path / "p.toml").write_text(TABLE)
     with pytest.raises(UnlabelError, match=r"p.toml: It has no columns that could be named"):
-        doors.load_plan(tmp_path / "p.toml", from_column="a")
+        LabelPlan.load(tmp_path / "p.toml", from_column="a")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_columns_of_files_without_columns(tmp_path):
 )
 def test_plans_that_do_not_fit_the_model(tmp_path, text, words):
     (tmp_path / "p.toml").write_text(TABLE + text)
-    plan = doors.load_plan(tmp_path / "p.toml")
+    plan = LabelPlan.load(tmp_path / "p.toml")
     with pytest.raises(UnlabelError, match=re.escape(words)):
         doors.mask(["a", "b", "c"], plan).save(tmp_path / "filter.safetensors")
     assert os.listdir(tmp_path) == ["p.toml"]
@@ -204,5 +204,5 @@ def test_plans_that_do_not_fit_the_model(tmp_path, text, words):
 
 def test_cycles_of_renames_are_fine(tmp_path):
     (tmp_path / "p.toml").write_text(TABLE + 'a = "b"\nb = "c"\nc = "a"')
-    plan = doors.load_plan(tmp_path / "p.toml")
+    plan = LabelPlan.load(tmp_path / "p.toml")
     assert doors.mask(["a", "b", "c"], plan).classes == ("b", "c", "a")

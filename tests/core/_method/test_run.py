@@ -1,4 +1,4 @@
-"""Which backend runs, and in how many threads."""
+"""How a recipe is executed: compiled or plain, in how many threads, in one pass."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,15 @@ import pytest
 import doors
 from processes import run_python
 from unlabel import UnlabelError
-from unlabel._method import backend, compiled
-from unlabel._method.chain import Task
-from unlabel._method.threads import thread_limit
+from unlabel._method import compiled
+from unlabel._method.run import run, thread_limit
+from unlabel.filter import recipe_of
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "two", ""])
 def test_a_wrong_number_of_threads_is_refused(monkeypatch, wrong):
     monkeypatch.setenv("UNLABEL_THREADS", wrong)
-    with pytest.raises(UnlabelError, match=f"^UNLABEL_THREADS is '{wrong}': set it to a number"):
+    with pytest.raises(UnlabelError, match=f"^UNLABEL_THREADS is '{wrong}'"):
         thread_limit()
 
 
@@ -36,22 +36,21 @@ def test_the_removed_mass_comes_with_the_rows(both_ways, method, kind):
         doors.fit(rows, np.arange(200) % 6, remove=[4, 1], method=method), kind
     )
     given = np.log(rows + 1e-12) if kind == "logits" else rows
-    filtered = backend.filter_rows(fitted.recipe, given, kind, with_mass=True)
-    np.testing.assert_allclose(filtered.removed_mass, rows[:, [1, 4]].sum(axis=1), atol=1e-10)
-    np.testing.assert_array_equal(filtered.rows, fitted.apply(given))
+    found = fitted.run(given)
+    np.testing.assert_allclose(found.removed_mass, rows[:, [1, 4]].sum(axis=1), atol=1e-10)
+    np.testing.assert_array_equal(found.confidences, fitted.apply(given))
 
 
 def test_rows_that_are_not_valid_become_nan(both_ways):
     rows = np.full((50, 4), 0.25)
     rows[7, 2], rows[11] = np.nan, [0.5, -0.5, 0.5, 0.5]
-    recipe = doors.mask(range(4), [0]).recipe
     for some in (rows, np.tile(rows, (1, 10)) / 10):  # side by side, and one by one
-        recipe = doors.mask(range(some.shape[1]), [0]).recipe
-        filtered = backend.filter_rows(recipe, some, "probabilities", tolerance=1e-3)
-        assert not filtered.all_valid
-        bad = np.isnan(filtered.rows)
-        assert np.flatnonzero(bad.all(axis=1)).tolist() == [7, 11]
-        assert np.flatnonzero(bad.any(axis=1)).tolist() == [7, 11]
+        recipe = recipe_of(doors.mask(range(some.shape[1]), [0]))
+        found = run(recipe, some, "probabilities")
+        assert found.first_bad == 7
+        for bad in (np.isnan(found.rows).all(axis=1), np.isnan(found.rows).any(axis=1)):
+            assert np.flatnonzero(bad).tolist() == [7, 11]
+        assert np.flatnonzero(np.isnan(found.removed_mass)).tolist() == [7, 11]
 
 
 FALLBACK = """
@@ -72,9 +71,8 @@ def test_without_the_compiled_loops_numpy_does_the_work():
 
 @pytest.mark.skipif(not compiled.is_available(), reason="they were not built")
 def test_arrays_that_do_not_fit_together_are_refused():
-    task = Task(doors.mask(range(4), [0]).recipe, "probabilities")
+    recipe = recipe_of(doors.mask(range(4), [0]))
     rows, out = np.full((3, 4), 0.25), np.empty((3, 2))
-    with pytest.raises(ValueError, match="do not fit together"):
-        compiled.filter_rows(task, rows, out, None)
-    with pytest.raises(ValueError, match="do not fit together"):
-        compiled.filter_rows(task, rows[:, :3].copy(), out, None)
+    for some in (rows, rows[:, :3].copy()):
+        with pytest.raises(ValueError, match="do not fit together"):
+            compiled.filter_rows(recipe, "probabilities", some, out, None)

@@ -101,8 +101,8 @@ def test_an_empty_text_may_be_a_label():
 def test_retiring_in_stages():
     first = fit(TRUTH)
     with pytest.warns(UserWarning, match="30 rows of labels .*, such as 'dog'"):
-        second = fit(TRUTH, first.apply(ROWS), classes=first.classes, remove=["owl"])
-    assert second.classes == ("cat", "fox")
+        second = fit(TRUTH, first.apply(ROWS), classes=first.classes_out, remove=["owl"])
+    assert second.classes_out == ("cat", "fox")
 
 
 def test_the_warning_names_the_line_of_the_fit():
