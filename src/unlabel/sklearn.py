@@ -25,7 +25,7 @@ from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.labels import known_columns, label_array
 from unlabel.plan import LabelPlan
-from unlabel.validation import distinct_labels, readable
+from unlabel.validation import distinct_labels
 
 __all__ = ["RelabeledClassifier", "retained_scorer"]
 
@@ -126,7 +126,7 @@ class RelabeledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         RelabeledClassifier
             The fitted classifier itself.
         """
-        y = None if y is None else column_or_1d(readable(y, "true labels"), warn=True)
+        y = None if y is None else column_or_1d(y, warn=True)
         cloned = clone(self.estimator)
         if _loses_training(self.estimator, cloned):
             warnings.warn(

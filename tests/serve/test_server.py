@@ -229,7 +229,7 @@ def test_metrics_count_requests_times_and_masses(run, filters):
     assert counts["unlabel_requests_total", model, ("status", "418")] == 1
     assert counts["unlabel_upstream_seconds_count", model] == 4
     assert counts["unlabel_filter_seconds_count", model] == 3
-    masses = filters[0].removed_mass(confidences(ROWS))
+    masses = filters[0].run(confidences(ROWS)).removed_mass
     assert counts["unlabel_removed_mass_count", model] == 15
     assert counts["unlabel_removed_mass_sum", model] == pytest.approx(3 * masses.sum())
     for bound in ("0.01", "0.1", "1.0"):
