@@ -251,9 +251,7 @@ CASES = {
         bert(*NAMES), WITHOUT_CAT
     ),
     "labels of another model": labels_of_another_model,
-    "an output with entries": lambda: in_torch.attach(Model(), WITHOUT_CAT)(
-        torch.tensor(ROWS)
-    ),
+    "an output with entries": lambda: in_torch.attach(Model(), WITHOUT_CAT)(torch.tensor(ROWS)),
     "a dimension to be named": a_dimension_to_be_named,
     # Serving
     "an upstream that does not listen": an_upstream_that_does_not_listen,
