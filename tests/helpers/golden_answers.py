@@ -5,7 +5,6 @@ from pathlib import Path
 import doors
 import numpy as np
 
-import doors
 from unlabel import AllowLists
 
 LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]
