@@ -354,7 +354,7 @@ def test_options_that_contradict_the_filter_are_refused(tables):
     assert unlabel(*evaluate, "--kind", "probabilities", "--classes", tables / "agreed")[0] == 0
     code, _, error = unlabel(*evaluate, "--classes", tables / "reversed")
     assert code == 2
-    assert "other labels than the filter" in error
+    assert "has other labels" in error
     assert "--classes" in error
 
 
@@ -386,13 +386,13 @@ def test_evaluate_refuses_probabilities_for_a_filter_of_logits(logits):
             "evaluate", logits / base, *of_filter, "--retrained", logits / retrained
         )
         assert code == 2
-        assert "-probabilities.npz: The rows are probabilities, not logits" in error
+        assert "-probabilities.npz: the rows are probabilities, not logits" in error
         assert "--kind" in error
     # Without a filter the option alone says what the tables are.
     options = ("--remove", "dog", "--kind", "logits", "--retrained", logits / wrong[1])
     code, _, error = unlabel("evaluate", logits / tables[0], *options)
     assert code == 2
-    assert "retrained-probabilities.npz: The rows are probabilities" in error
+    assert "retrained-probabilities.npz: the rows are probabilities" in error
 
 
 def test_a_filter_can_be_told_what_the_tables_are(logits):
@@ -408,28 +408,27 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
         summaries.append(json.loads((logits / f"{kind}.json").read_text()))
         out = logits / f"{kind}-out.npz"
         apply = ("apply", logits / f"base-{kind}.npz", logits / "f.safetensors", "--out", out)
-        code, _, error = unlabel(*apply, "--kind", kind)
-        assert (code, error) == (0, "")
+        assert unlabel(*apply, "--kind", kind)[0] == 0
     for entry, same in zip(*(summary["figures"] for summary in summaries), strict=True):
         assert entry["log_loss"] == pytest.approx(same["log_loss"], rel=1e-9)
     with np.load(logits / "logits-out.npz") as of, np.load(logits / "probabilities-out.npz") as p:
         np.testing.assert_allclose(of["p"], p["p"], atol=1e-12)
     code, _, error = unlabel(*apply, "--force")  # the filter was fitted on logits
     assert code == 2
-    assert "The rows are probabilities, not logits" in error
+    assert "are probabilities, not logits" in error
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "one of --remove, --keep and --filter"),
+        ([], "Give one of a plan, labels to remove"),
         (["--remove", "dgo"], "nearest is 'dog'"),
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
         (["--remove", "dog", "--retrained", "copy.parquet"], "a column 'dog', a removed label"),
         (["--remove", "dog", "--retrained", "base.parquet"], "are the same table: give the"),
         (
             ["--remove", "dog", "--retrained", "short.parquet"],
-            "short.parquet has 10 rows and base.parquet 400: give the same",
+            "short.parquet: it has 10 rows and base.parquet 400",
         ),
         (["--remove", "cat", "--retrained", "retrained.parquet"], "'cat', a removed label"),
         (["--remove", "fox", "--retrained", "without-fox.parquet"], "no column 'dog'"),

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import doors
 import numpy as np
 
 import doors
