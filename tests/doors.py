@@ -14,6 +14,7 @@ __all__ = [
     "apply",
     "apply_table",
     "at_temperature",
+    "draft",
     "evaluate",
     "explore",
     "fit",
@@ -62,6 +63,13 @@ def with_kind(filter: OutputFilter, kind: str) -> OutputFilter:
 def at_temperature(filter: OutputFilter, temperature: float) -> OutputFilter:
     """Return the filter with another temperature."""
     return replace(filter, temperature=temperature)
+
+
+def draft(path: Any, **columns: Any) -> Any:
+    """Return the draft of a plan from a table of pairs."""
+    from unlabel._plans.draft import draft_pairs
+
+    return draft_pairs(path, **columns)
 
 
 def run(filter: OutputFilter, confidences: Any, **options: Any) -> Any:

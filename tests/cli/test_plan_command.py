@@ -68,7 +68,7 @@ def test_check_without_labels_says_so(folder):
     code, out, _ = unlabel("plan", "check", "two.toml")
     assert code == 0
     assert out.startswith("Two\nThe labels are those that the plan lists: give the model's with")
-    assert "split      1  'wild'" in out
+    assert "split          1  'wild'" in out
 
 
 def test_draft_turns_pairs_into_a_plan_that_removes_nothing(folder):

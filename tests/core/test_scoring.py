@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import plain_metrics
-from unlabel import LabelRemovalClassifier, UnlabelError
+from unlabel import UnlabelError
+from unlabel.sklearn import LabelRemovalClassifier as RelabeledClassifier
 from unlabel.sklearn import retained_scorer
 
 # The columns of a result need not be in the order of its sorted labels: here they are not.
@@ -32,13 +33,13 @@ def iris():
 
 def changed(iris, plan=PLAN, **options):
     X, y, model = iris
-    return LabelRemovalClassifier(FrozenEstimator(model), plan, **options).fit(X, y)
+    return RelabeledClassifier(FrozenEstimator(model), plan, **options).fit(X, y)
 
 
 def test_a_grid_search_chooses_to_calibrate_by_log_loss(iris):
     X, y, _ = iris
     folds, scorer = StratifiedKFold(3), retained_scorer("neg_log_loss")
-    retired = LabelRemovalClassifier(LogisticRegression(max_iter=1000), ["ant"])
+    retired = RelabeledClassifier(LogisticRegression(max_iter=1000), ["ant"])
     grid = {"calibrate": [False, True]}
     search = GridSearchCV(retired, grid, scoring=scorer, cv=folds).fit(X, y)
     for at, calibrate in enumerate(grid["calibrate"]):
@@ -135,10 +136,13 @@ def test_a_pipeline_and_a_search_are_scored_too(iris):
     X, y, _ = iris
     scorer = retained_scorer("accuracy")
     pipeline = make_pipeline(
-        StandardScaler(), LabelRemovalClassifier(LogisticRegression(max_iter=1000), PLAN)
+        StandardScaler(), RelabeledClassifier(LogisticRegression(max_iter=1000), PLAN)
     )
     search = GridSearchCV(
-        pipeline, {"labelremovalclassifier__method": ["osr", "mask"]}, scoring=scorer, cv=3
+        pipeline,
+        {f"{RelabeledClassifier.__name__.lower()}__method": ["osr", "mask"]},
+        scoring=scorer,
+        cv=3,
     )
     scores = cross_val_score(search, X, y, scoring=scorer, cv=3)
     assert scores.min() > 0.5

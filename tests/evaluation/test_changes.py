@@ -10,7 +10,6 @@ import plain_metrics as pm
 from unlabel import LabelPlan, UnlabelError
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import try_filter, try_labels
-from unlabel.fitting import fit_filter
 
 pytest.importorskip("rich", reason="the terminal needs the extra: pip install 'unlabel[cli]'")
 
@@ -66,8 +65,8 @@ def added_up(rows, classes):
 def trial():
     """A filter given, judged on other rows beside two models retrained on the new labels."""
     reference, reference_labels = drawn(1, 300)
-    fitted = fit_filter(
-        reference, reference_labels, classes=CLASSES, remove=LabelPlan(PLAN, title="v2", note="why")
+    fitted = doors.fit(
+        reference, reference_labels, classes=CLASSES, plan=LabelPlan(PLAN, title="v2", note="why")
     )
     rows, labels = drawn(2, 400)
     retrained = [drawn(seed, 400, RESULT)[0] for seed in (3, 4)]
@@ -272,7 +271,7 @@ def test_temperatures_are_fitted_on_the_new_labels_that_are_known():
     masked = [pm.normalised([row[CLASSES.index(label)] for label in KEPT]) for row in rows]
     sharper = np.array(added_up(masked, KEPT)) ** 2
     retrained = sharper / sharper.sum(axis=1, keepdims=True)
-    trial = try_labels(rows, labels, classes=CLASSES, remove=PLAN, retrained=[retrained])
+    trial = try_labels(rows, labels, classes=CLASSES, plan=PLAN, retrained=[retrained])
     judged = {*trial.row_numbers.tolist()}
     fitting = [row for row in range(1200) if row not in judged and labels[row] in NEW]
     truth = [RESULT.index(NEW[labels[row]]) for row in fitting]
@@ -289,7 +288,7 @@ def test_new_names_alone_change_no_metric():
     rows, labels = drawn(7, 400)
     names = {label: label.upper() for label in CLASSES}
     kept, renamed = (
-        summarise(try_labels(rows, labels, classes=CLASSES, remove=remove))
+        summarise(try_labels(rows, labels, classes=CLASSES, plan=remove))
         for remove in ({}, names)
     )
     for entry in renamed["figures"][1:]:
@@ -301,7 +300,7 @@ def test_new_names_alone_change_no_metric():
 
 def test_without_removed_labels_the_method_has_nothing_to_do():
     rows, labels = drawn(7, 400)
-    summary = summarise(try_labels(rows, labels, classes=CLASSES, remove={"cat": "dog"}))
+    summary = summarise(try_labels(rows, labels, classes=CLASSES, plan={"cat": "dog"}))
     osr, mask = (figures(summary)[name] for name in ("OSR", "mask"))
     assert osr | {"output": "mask"} == mask
     assert osr["accuracy"]["removed"] is None
@@ -313,7 +312,7 @@ def test_without_removed_labels_the_method_has_nothing_to_do():
 
 def test_rows_of_split_and_removed_labels_alone_are_refused():
     rows, labels = drawn(7, 400)
-    fitted = fit_filter(rows, labels, classes=CLASSES, remove=PLAN)
+    fitted = doors.fit(rows, labels, classes=CLASSES, plan=PLAN)
     some = [row for row, label in enumerate(labels) if label in ("gnu", "hen")]
     with pytest.raises(UnlabelError, match="no rows of retained labels"):
         summarise(try_filter(fitted, rows[some], [labels[row] for row in some]))
@@ -322,7 +321,7 @@ def test_rows_of_split_and_removed_labels_alone_are_refused():
 def test_a_retrained_model_has_the_new_labels():
     rows, labels = drawn(7, 400)
     with pytest.raises(UnlabelError, match=r"\(400, 8\), not \(rows, 5\)"):
-        try_labels(rows, labels, classes=CLASSES, remove=PLAN, retrained=[rows])
+        try_labels(rows, labels, classes=CLASSES, plan=PLAN, retrained=[rows])
 
 
 def lead(summary):
@@ -342,9 +341,9 @@ def test_the_terminal_counts_many_changes():
     rows, labels = drawn(8, 400, range(24))
     plan = dict.fromkeys(range(2)) | {number: number % 3 + 50 for number in range(2, 9)}
     plan |= {number: f"new {number}" for number in range(9, 14)}
-    summary = summarise(try_labels(rows, labels, classes=range(24), remove=plan))
+    summary = summarise(try_labels(rows, labels, classes=range(24), plan=plan))
     assert lead(summary).startswith("2 labels removed, 7 merged into 3, 5 renamed. Judged on ")
-    summary = summarise(try_labels(rows, labels, classes=range(24), remove={0: 1}))
+    summary = summarise(try_labels(rows, labels, classes=range(24), plan={0: 1}))
     assert lead(summary).startswith("Merged: 0 into 1. Judged on ")
     assert lead(summary).endswith(" rows of retained labels (fitted on 200 other rows).")
 
@@ -352,11 +351,11 @@ def test_the_terminal_counts_many_changes():
 @pytest.mark.parametrize("change", [{0: "1"}, {0: "1", 2: None}])
 def test_a_new_label_that_is_written_like_another_is_judged_as_another(change):
     rows, labels = drawn(0, 120, classes=[0, 1, 2])
-    fitted = fit_filter(rows, labels, classes=[0, 1, 2], remove=change)
+    fitted = doors.fit(rows, labels, classes=[0, 1, 2], plan=change)
     trials = (
-        try_labels(rows, labels, classes=[0, 1, 2], remove=change),
+        try_labels(rows, labels, classes=[0, 1, 2], plan=change),
         try_filter(fitted, rows, labels),
     )
     for trial in trials:
-        assert {each.filter.classes for each in trial.candidates.values()} == {fitted.classes}
-        assert summarise(trial)["labels"]["retained"] == [*fitted.classes]
+        assert {each.filter.classes_out for each in trial.candidates.values()} == {fitted.classes_out}
+        assert summarise(trial)["labels"]["retained"] == [*fitted.classes_out]

@@ -17,7 +17,6 @@ from unlabel.evaluation.impact import MOST_PAIRS, counted_pairs, wilson_interval
 from unlabel.evaluation.judge import Judge
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import try_filter, try_labels
-from unlabel.fitting import fit_filter
 
 COUNTS_OF_TRUTH = [
     *("rows_of_retained_labels", "right_before", "right_after"),
@@ -49,9 +48,9 @@ def test_answers_are_counted_as_by_hand(changes, seed, above, has_truth):
     rows, truth = drawn(seed, 60)
     if has_truth and not any(new_label(changes, label) for label in truth):
         return  # nothing to judge by
-    fitted = OutputFilter.mask(OLD, changes)
+    fitted = doors.mask(OLD, changes)
     trial = try_filter(fitted, rows, truth if has_truth else None)
-    judge = Judge(replace(trial, unknown_above=above))
+    judge = Judge(replace(trial, rule=rule_of(above)))
     answers = judge.answers(trial.candidates["mask"].output(), is_filter=True)
     after = changed_rows(changes, OLD, rows)
     given = truth if has_truth else None
@@ -92,11 +91,11 @@ CLASSES = [*OLD, "yak"]
 def judged():
     """A fitted filter with an unknown threshold: its summary, and all that it is made of."""
     reference, labels = drawn(1, 400, CLASSES)
-    fitted = fit_filter(reference, labels, classes=CLASSES, remove=CHANGES)
+    fitted = doors.fit(reference, labels, classes=CLASSES, plan=CHANGES)
     rows, truth = drawn(2, 500, CLASSES)
-    retrained = drawn(3, 500, fitted.classes)[0]
+    retrained = drawn(3, 500, fitted.classes_out)[0]
     trial = try_filter(fitted, rows, truth, retrained=[retrained])
-    summary = summarise(replace(trial, unknown_above=0.6))
+    summary = summarise(replace(trial, rule=AnswerRule(max_removed_mass=0.6)))
     steps = steps_of(CHANGES, CLASSES, reference, labels)
     return summary, rows, truth, changed_rows(CHANGES, CLASSES, rows, steps), retrained
 
@@ -125,10 +124,10 @@ def test_an_answer_that_was_right_and_is_unknown_now_has_regressed(judged):
     certain, *_ = recount(CHANGES, CLASSES, rows, osr, truth)
     found = entry_of(summary, "OSR")["impact"]
     assert found["regressed"] >= certain["regressed"]
-    always = OutputFilter.mask(["a", "b", "c"], ["c"])
+    always = doors.mask(["a", "b", "c"], ["c"])
     trial = try_filter(always, [[0.4, 0.3, 0.3]], ["a"])
     for above, regressed in ((None, 0), (0.2, 1), (0.3, 0)):  # a row at the threshold is not above
-        answers = Judge(replace(trial, unknown_above=above)).answers(
+        answers = Judge(replace(trial, rule=rule_of(above))).answers(
             trial.candidates["mask"].output(), is_filter=True
         )
         assert answers.counts()["regressed"] == regressed
@@ -176,8 +175,8 @@ def test_probabilities_before_are_compared_like_with_like(judged):
 
 def test_without_true_labels_only_answers_are_compared():
     rows, _ = drawn(5, 200, CLASSES)
-    fitted = OutputFilter.mask(CLASSES, CHANGES)
-    summary = summarise(replace(try_filter(fitted, rows), unknown_above=0.5))
+    fitted = doors.mask(CLASSES, CHANGES)
+    summary = summarise(replace(try_filter(fitted, rows), rule=AnswerRule(max_removed_mass=0.5)))
     counts, pairs, by_label, _ = recount(
         CHANGES, CLASSES, rows, changed_rows(CHANGES, CLASSES, rows), None, 0.5
     )
@@ -197,7 +196,7 @@ def test_without_true_labels_only_answers_are_compared():
 
 def test_retrained_models_need_true_labels():
     rows, _ = drawn(5, 20, CLASSES)
-    fitted = OutputFilter.mask(CLASSES, CHANGES)
+    fitted = doors.mask(CLASSES, CHANGES)
     with pytest.raises(UnlabelError, match="judged by true labels, and there are none: give them"):
         try_filter(fitted, rows, retrained=[fitted.apply(rows)])
 
@@ -205,7 +204,7 @@ def test_retrained_models_need_true_labels():
 def test_only_the_largest_pairs_are_listed():
     classes = [*range(30)]
     rows, _ = drawn(6, 4000, classes)
-    fitted = OutputFilter.mask(classes, classes[:15])
+    fitted = doors.mask(classes, classes[:15])
     trial = try_filter(fitted, rows)
     judge = Judge(trial)
     impact = judge.impact(judge.answers(trial.candidates["mask"].output(), is_filter=True))
@@ -253,9 +252,9 @@ def in_new(truth):
 
 def test_new_true_labels_are_judged_as_the_old_ones_that_become_them():
     rows, truth = drawn(7, 600, CLASSES)
-    fitted = OutputFilter.mask(CLASSES, CHANGES)
+    fitted = doors.mask(CLASSES, CHANGES)
     old, new = (
-        summarise(replace(try_filter(fitted, rows, labels, truth=kind), unknown_above=0.5))
+        summarise(replace(try_filter(fitted, rows, labels, truth=kind), rule=AnswerRule(max_removed_mass=0.5)))
         for labels, kind in ((truth, "old"), (in_new(truth), "new"))
     )
     assert (old["truth"], new["truth"]) == ("old", "new")
@@ -283,7 +282,7 @@ def test_new_true_labels_are_judged_as_the_old_ones_that_become_them():
 def test_a_new_label_of_a_split_is_a_known_truth():
     rows, truth = drawn(8, 300, CLASSES)
     new = ["boar" if label == "pig" else label for label in in_new(truth)]
-    summary = summarise(try_filter(OutputFilter.mask(CLASSES, CHANGES), rows, new, truth="new"))
+    summary = summarise(try_filter(doors.mask(CLASSES, CHANGES), rows, new, truth="new"))
     assert summary["rows"]["of_split_labels"] == 0
     assert summary["rows"]["of_retained_labels"] == sum(x not in ("rat", "cat") for x in truth)
     assert math.isfinite(entry_of(summary, "mask")["log_loss"])
@@ -291,14 +290,14 @@ def test_a_new_label_of_a_split_is_a_known_truth():
 
 def test_filters_are_fitted_on_rows_with_new_true_labels():
     rows, truth = drawn(9, 600, CLASSES)
-    trial = try_labels(rows, in_new(truth), classes=CLASSES, remove=CHANGES, truth="new")
+    trial = try_labels(rows, in_new(truth), classes=CLASSES, plan=CHANGES, truth="new")
     judged = {*trial.row_numbers.tolist()}
     fitting = [row for row in range(600) if row not in judged]
-    expected = fit_filter(
+    expected = doors.fit(
         rows[fitting],
         [truth[row] for row in fitting],
         classes=CLASSES,
-        remove=CHANGES,
+        plan=CHANGES,
         calibrate=True,
     )
     found = trial.candidates["OSR, calibrated"].filter
@@ -308,4 +307,4 @@ def test_filters_are_fitted_on_rows_with_new_true_labels():
 
 def test_an_unknown_kind_of_truth_is_refused():
     with pytest.raises(UnlabelError, match="truth"):
-        try_filter(OutputFilter.mask(CLASSES, CHANGES), drawn(0, 9, CLASSES)[0], truth="newer")
+        try_filter(doors.mask(CLASSES, CHANGES), drawn(0, 9, CLASSES)[0], truth="newer")

@@ -18,7 +18,6 @@ from unlabel.cli.summary_table import show
 from unlabel.evaluation.sources import SourceFilter, Sources, SourceTable
 from unlabel.evaluation.summary import read_summary, summarise, write_summary
 from unlabel.evaluation.trial import try_filter, try_labels
-from unlabel.fitting import fit_filter
 from unlabel.report import render
 from unlabel.report.markdown import as_markdown
 
@@ -54,12 +53,12 @@ def summaries():
     labels = np.array(CLASSES, dtype=object)[columns]
     models = [drawn(columns, keep, seed) for seed in (1, 2)]
     options = {"classes": CLASSES, "remove": REMOVED}
-    given = fit_filter(base, labels, **options)
-    calibrated = fit_filter(base, labels, calibrate=True, **options)
-    mask = fit_filter(base, labels, method="mask", **options)
+    given = doors.fit(base, labels, **options)
+    calibrated = doors.fit(base, labels, calibrate=True, **options)
+    mask = doors.fit(base, labels, method="mask", **options)
     changed = [drawn(columns, [0, 3, 4, 5], seed) for seed in (1, 2)]
     kept = ~np.isin(columns, [1, 4])
-    of_plan = fit_filter(base, labels, classes=CLASSES, remove=CHANGED)
+    of_plan = doors.fit(base, labels, classes=CLASSES, plan=CHANGED)
     new = [{2.5: "dog", "fox": "vixen"}.get(label, label) for label in labels]
     return [
         *(summarise(try_labels(base, labels, retrained=models[:n], **options)) for n in range(3)),
@@ -68,10 +67,10 @@ def summaries():
         summarise(try_labels(base, labels, classes=CLASSES, remove=[])),
         *(summarise(try_filter(of, base, labels)) for of in (given, calibrated, mask)),
         summarise(try_filter(given, base[kept], labels[kept], retrained=[models[0][kept]])),
-        summarise(try_labels(base, labels, classes=CLASSES, remove=CHANGED, retrained=changed)),
-        summarise(try_labels(base, labels, classes=CLASSES, remove={"bee": "fox"})),
-        summarise(replace(try_filter(given, base), unknown_above=0.5)),
-        summarise(replace(try_filter(of_plan, base, new, truth="new"), unknown_above=0.5)),
+        summarise(try_labels(base, labels, classes=CLASSES, plan=CHANGED, retrained=changed)),
+        summarise(try_labels(base, labels, classes=CLASSES, plan={"bee": "fox"})),
+        summarise(replace(try_filter(given, base), rule=AnswerRule(max_removed_mass=0.5))),
+        summarise(replace(try_filter(of_plan, base, new, truth="new"), rule=AnswerRule(max_removed_mass=0.5))),
         summarise(replace(try_filter(given, base, labels), sources=SOURCES, same_recipe=True)),
     ]
 

@@ -5,10 +5,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import doors
 import plain
 import plain_metrics
 from commands import unlabel
-from unlabel import LabelRemover, OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel.cli.summary_table import COLUMNS, show
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.evaluation.summary import summarise
@@ -34,9 +35,10 @@ def figures(summary):
 )
 def test_accuracy_of_osr_fitted_on_the_test_rows_as_in_the_paper(name, expected):
     removal = CIFAR10.removals[name]
-    remover = LabelRemover(removal.removed, input="logits", classes=CIFAR10.classes)
-    output = remover.fit(CIFAR10.base, CIFAR10.labels).transform(CIFAR10.base)
-    accuracy = mean_accuracy(output, CIFAR10.labels, remover.classes_)
+    fitted = doors.fit(
+        CIFAR10.base, CIFAR10.labels, classes=CIFAR10.classes, remove=removal.removed, kind="logits"
+    )
+    accuracy = mean_accuracy(fitted.apply(CIFAR10.base), CIFAR10.labels, fitted.classes_out)
     assert accuracy == pytest.approx(expected, abs=0.0005)
 
 
@@ -79,7 +81,7 @@ def test_the_summary_agrees_with_plain_arithmetic(summaries):
 
 
 def test_unknown_catches_most_and_loses_few():
-    fitted = OutputFilter.mask(CIFAR10.classes, CIFAR10.removals["F2"].removed, input="logits")
+    fitted = doors.mask(CIFAR10.classes, CIFAR10.removals["F2"].removed, kind="logits")
     summary = summarise(try_filter(fitted, CIFAR10.base, CIFAR10.labels))
     at = summary["unknown"][50]
     assert at["above"] == 0.5
@@ -93,7 +95,7 @@ def test_unknown_catches_most_and_loses_few():
 def test_unknown_is_what_the_classifier_answers(summaries):
     trial = CIFAR10.trial("F2")
     candidate, gone = trial.candidates["OSR"], np.isin(trial.labels, ["airplane", "deer"])
-    mass = candidate.filter.removed_mass(candidate.rows[candidate.judged])
+    mass = candidate.filter.run(candidate.rows[candidate.judged]).removed_mass
     for at in summaries["F2"]["unknown"]:
         assert at["caught"] == (mass[gone] > at["above"]).mean()
         assert at["lost"] == (mass[~gone] > at["above"]).mean()
@@ -118,13 +120,13 @@ def test_divergences_and_their_floor(summaries):
 def test_halves_are_disjoint_and_fair():
     labels = np.repeat([0, 1, 2], [100, 60, 40])
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=200)
-    trial = try_labels(rows, labels, classes=[0, 1, 2], remove=[2])
+    trial = try_labels(rows, labels, classes=[0, 1, 2], plan=[2])
     assert np.bincount(trial.labels).tolist() == [50, 30, 20]
     assert trial.rows_fitted_on == 100
     fitted = trial.candidates["OSR"].filter
     assert fitted.counts == (20,)
     rest = np.setdiff1d(np.arange(200), trial.row_numbers)
-    again = LabelRemover([2]).fit(rows[rest], labels[rest]).filter_
+    again = doors.fit(rows[rest], labels[rest], remove=[2])
     np.testing.assert_array_equal(again.means, fitted.means)
 
 
@@ -133,7 +135,7 @@ def test_temperatures_are_those_of_the_rows_that_are_not_judged():
     rows = rng.dirichlet(np.ones(4), size=400)
     labels = np.array([rng.choice(4, p=row) for row in rows])
     sharper = rows[:, :3] ** 2 / (rows[:, :3] ** 2).sum(axis=1, keepdims=True)
-    trial = try_labels(rows, labels, classes=range(4), remove=[3], retrained=[sharper])
+    trial = try_labels(rows, labels, classes=range(4), plan=[3], retrained=[sharper])
     masked = rows[:, :3] / rows[:, :3].sum(axis=1, keepdims=True)
     judged = np.isin(np.arange(400), trial.row_numbers)
     assert judged.sum() == 200
@@ -154,7 +156,7 @@ def test_temperatures_are_those_of_the_rows_that_are_not_judged():
 
 def test_too_few_rows_to_calibrate_are_noted():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
-    trial = try_labels(rows, np.tile([0, 1, 2], 20), classes=[0, 1, 2], remove=[2])
+    trial = try_labels(rows, np.tile([0, 1, 2], 20), classes=[0, 1, 2], plan=[2])
     assert list(trial.candidates) == ["OSR", "mask"]
     assert len(trial.notes) == 1
     assert trial.notes[0].startswith("OSR, mask: calibrate needs at least 50")
@@ -164,7 +166,7 @@ def test_too_few_rows_to_calibrate_are_noted():
 def test_a_filter_is_judged_on_all_rows(tmp_path):
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
     labels = np.tile([0, 1, 2], 20)
-    fitted = LabelRemover([2]).fit(rows, labels).filter_
+    fitted = doors.fit(rows, labels, remove=[2])
     summary = summarise(try_filter(fitted, rows, labels))
     assert summary["rows"] == {
         "judged": 60,
@@ -180,7 +182,7 @@ def test_a_filter_is_judged_on_all_rows(tmp_path):
 def test_a_calibrated_filter_is_the_one_that_is_shown():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=600)
     labels = np.array([np.random.default_rng(i).choice(3, p=row) for i, row in enumerate(rows)])
-    fitted = LabelRemover([2], calibrate=True).fit(rows, labels).filter_
+    fitted = doors.fit(rows, labels, remove=[2], calibrate=True)
     summary = summarise(try_filter(fitted, rows, labels))
     names = [entry["output"] for entry in summary["figures"]]
     assert names == ["base model", "OSR", "OSR, calibrated", "mask"]
@@ -193,7 +195,7 @@ def test_a_literal_filter_and_rows_of_removed_labels_alone_are_refused():
     literal = LabelRemover([2], method="literal").fit(rows, labels).filter_
     with pytest.raises(UnlabelError, match="literal"):
         try_filter(literal, rows, labels)
-    fitted = LabelRemover([2]).fit(rows, labels).filter_
+    fitted = doors.fit(rows, labels, remove=[2])
     with pytest.raises(UnlabelError, match="no rows of retained labels"):
         summarise(try_filter(fitted, rows[labels == 2], labels[labels == 2]))
 
@@ -202,22 +204,22 @@ def test_probabilities_are_not_taken_for_logits():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
     labels = np.tile([0, 1, 2], 20)
     logits, kept = np.log(rows), rows[:, :2] / rows[:, :2].sum(axis=1, keepdims=True)
-    fitted = LabelRemover([2], input="logits").fit(logits, labels).filter_
+    fitted = doors.fit(logits, labels, remove=[2], kind="logits")
     with pytest.raises(UnlabelError, match="are probabilities, not logits"):
         try_filter(fitted, rows, labels)
     with pytest.raises(UnlabelError, match="are probabilities, not logits"):
         try_filter(fitted, logits, labels, retrained=[kept])
     with pytest.raises(UnlabelError, match="are probabilities, not logits"):
-        try_labels(logits, labels, classes=[0, 1, 2], remove=[2], retrained=[kept], input="logits")
+        try_labels(logits, labels, classes=[0, 1, 2], plan=[2], retrained=[kept], kind="logits")
     try_filter(fitted, logits, labels, retrained=[np.log(kept)])
 
 
 def test_labels_of_a_list_keep_their_types():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
     labels = [0, "bee", 2] * 20
-    summary = summarise(try_labels(rows, labels, classes=[0, "bee", 2], remove=["bee"]))
+    summary = summarise(try_labels(rows, labels, classes=[0, "bee", 2], plan=["bee"]))
     assert summary["rows"]["of_removed_labels"] == 10
-    fitted = LabelRemover(["bee"], classes=[0, "bee", 2]).fit(rows, labels).filter_
+    fitted = doors.fit(rows, labels, remove=["bee"], classes=[0, "bee", 2])
     summary = summarise(try_filter(fitted, rows, labels))
     assert {row["label"] for row in summary["most_changed"]["retained"]} <= {0, 2}
 
@@ -225,7 +227,7 @@ def test_labels_of_a_list_keep_their_types():
 def test_more_than_two_retrained_models_are_refused():
     rows = np.full((4, 2), 0.5)
     with pytest.raises(UnlabelError, match="3 retrained models"):
-        try_labels(rows, [0, 1, 0, 1], classes=[0, 1], remove=[0], retrained=[rows[:, :1]] * 3)
+        try_labels(rows, [0, 1, 0, 1], classes=[0, 1], plan=[0], retrained=[rows[:, :1]] * 3)
 
 
 @pytest.fixture
@@ -344,7 +346,7 @@ def logits(tmp_path):
         for kind, values in (("logits", of_labels), ("probabilities", p)):
             path = tmp_path / f"{name}-{kind}.npz"
             np.savez(path, p=values, classes=names[columns], label=labels)
-    remover = LabelRemover(["dog"], classes=names, input="logits").fit(rows, labels)
+    remover = LabelRemover(["dog"], classes=names, kind="logits").fit(rows, labels)
     remover.filter_.save(tmp_path / "f.safetensors")
     return tmp_path
 

@@ -6,8 +6,8 @@ import math
 import os
 from typing import Any, NamedTuple
 
-from unlabel._files.plan_file import as_toml, quoted
-from unlabel._files.text_file import TABLES, read_text, table_rows
+from unlabel._files.plan_file import as_toml
+from unlabel._files.text_file import TABLES, quoted, read_text, table_rows
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import SHORT, listing
@@ -56,7 +56,7 @@ def draft_pairs(
         _refuse_undecided(pairs)
         empty = tuple(label for label, to in pairs.items() if "" in to)
         changes: dict[str, Any] = {
-            label: to if len(to) > 1 else next(iter(to))
+            label: next(iter(to)) if None in to.values() else to
             for label, to in pairs.items()
             if label not in empty
         }

@@ -9,7 +9,7 @@ import typer
 
 from unlabel.__main__ import version_line
 from unlabel._files.atomic import refuse_existing, whole_file
-from unlabel._files.filter_file import read_protocol
+from unlabel._files.filter_file import PROTOCOL
 from unlabel._printing import as_json
 from unlabel._tables.files.formats import ENDINGS
 from unlabel._tables.overview import overview
@@ -139,7 +139,7 @@ def inspect(
                 file,
                 reading,
                 classes=class_names(classes),
-                input=kind_of(kind) or "probabilities",
+                kind=kind_of(kind) or "probabilities",
                 label_column=label_column,
                 progress=progress,
             )
@@ -148,11 +148,11 @@ def inspect(
         else:
             console.print(show(found, all_labels=all))
         return
-    fitted, protocol = OutputFilter.load(file), read_protocol(file)
+    fitted = OutputFilter.load(file)
     if json:
-        typer.echo(as_json(as_dict(fitted, protocol)))
+        typer.echo(as_json(as_dict(fitted, PROTOCOL)))
     else:
-        console.print(describe(fitted, protocol, all_labels=all))
+        console.print(describe(fitted, PROTOCOL, all_labels=all))
 
 
 app.command()(evaluate)
