@@ -64,7 +64,7 @@ def unknown_threshold(removed_mass_of_retained_rows: Any, loss: float = 0.01) ->
     if not len(mass):
         raise UnlabelError("There are no rows of retained labels: give the removed mass of some.")
     if not isinstance(loss, Real) or not 0 <= loss <= 1:
-        problem = f"{loss!r} is not a share of rows: give a number from 0 to 1."
+        problem = f"The loss {loss!r} is not a share of rows: give a number from 0 to 1."
         raise UnlabelError(problem, argument="loss")
     # Shares are compared, not numbers of rows: 0.29 * 100 is less than 29.
     shares = np.arange(len(mass) + 1) / len(mass)

@@ -244,7 +244,7 @@ def test_inputs_are_never_written_to(pair):
 
 def test_labels_of_several_types_keep_theirs():
     rows = [[0.9, 0.1], [0.2, 0.8]]
-    assert metrics.label_accuracy(rows, ["1", 1], ["1", 1]).tolist() == [1, 1]
+    assert metrics.label_accuracy(rows, ["one", 1], ["one", 1]).tolist() == [1, 1]
 
 
 ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
@@ -256,15 +256,15 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
         (lambda: metrics.log_loss(ROWS, [0], [0, 1]), "one true label per row"),
         (lambda: metrics.log_loss(ROWS, [[0], [1]], [0, 1]), r"shape \(2, 1\): give one per row"),
         (lambda: metrics.log_loss(ROWS, ["0", "1"], [0, 1]), "such as '0', is among.* such as 0"),
-        (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), r"shape \(2, 2\), not \(rows, 3\)"),
-        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0 is not a probability vector"),
-        (lambda: metrics.coverage(ROWS * np.nan, [0, 1], [0, 1]), "Row 0 .* NaN"),
-        (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "appears twice in classes"),
-        (lambda: metrics.coverage(ROWS, [0, 1], [0, 1], over="ab"), "over='ab' is a string"),
-        (lambda: metrics.coverage(ROWS[:, :0], [0, 1], []), "no columns"),
-        (lambda: metrics.reliability_bins(ROWS, [0, 1], [0, 1], bins=0), "bins=0"),
+        (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), r"shape \(2, 2\), not \(\.\.\., 3\)"),
+        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0: it is not a probability vector"),
+        (lambda: metrics.coverage(ROWS * np.nan, [0, 1], [0, 1]), "Row 0: .* NaN"),
+        (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "0 appears twice"),
+        (lambda: metrics.coverage(ROWS, [0, 1], [0, 1], over="ab"), "given as str.*over="),
+        (lambda: metrics.coverage(ROWS[:, :0], [0, 1], []), "a column per label"),
+        (lambda: metrics.reliability_bins(ROWS, [0, 1], [0, 1], bins=0), r"0 bins.*bins="),
         (lambda: metrics.kl_divergence(ROWS, ROWS[:1]), r"\(2, 2\) and \(1, 2\) .* same rows and"),
-        (lambda: metrics.kl_divergence(ROWS, ROWS, epsilon=0), "epsilon=0"),
+        (lambda: metrics.kl_divergence(ROWS, ROWS, epsilon=0), r"0 has no logarithm.*epsilon="),
         (lambda: metrics.on_retained(ROWS, ["dog", "fox"], ["fx"]), "no label 'fx'.* 'fox'"),
         (lambda: metrics.removed_mass(ROWS, ["dog", "fox"], ["cat"]), "no label 'cat'"),
         (lambda: metrics.top_label_changed(ROWS, [0, 1], ROWS[:1], [0, 1]), "2 rows before and 1"),
