@@ -68,14 +68,14 @@ def test_a_bad_entry_of_a_list_names_its_row(fitted, tmp_path, kind):
     lists[20] = ["0.5", "0.25", "much"]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
-    assert "Row 20: it has 'much' in column 'p'" in refused(
+    assert "row 20: it has 'much' in column 'p'" in refused(
         *arguments, "--out", tmp_path / "o.parquet"
     )
     lists[20] = ["0.5", "0.25", None]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "o.parquet")
     assert (
-        "Row 20: it is not a probability vector: the label 'fox' is NaN; give a number or drop the row."
+        "row 20: it is not a probability vector: the label 'fox' is NaN; give a number or drop the row."
         in error
     )
 
@@ -92,7 +92,7 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     labels = np.array(["dog"] * 30)
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / f"in.{suffix}")
-    assert "Row 23: it is not a probability vector: the label 'dog' is 7" in refused(
+    assert "row 23: it is not a probability vector: the label 'dog' is 7" in refused(
         *arguments, "--out", tmp_path / f"out.{suffix}"
     )
     rows[23, 1] = ROWS[23 % 3, 1]
@@ -149,4 +149,4 @@ def test_a_date_is_not_a_number(fitted, tmp_path):
     pa.parquet.write_table(table, tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "out.parquet")
-    assert "Row 0: it has '1970-01-01 00:00:00' in column 'cat': give a number" in error
+    assert "row 0: it has '1970-01-01 00:00:00' in column 'cat': give a number" in error

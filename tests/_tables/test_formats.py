@@ -90,7 +90,7 @@ def test_the_format_is_the_one_given_or_the_endings(name, given, found):
         ("t.txt", None, r"t\.txt: it has no known ending: name it \.parquet, .* \.npy or \.npz\.$"),
         ("t.gz", None, "no known ending"),
         ("t.parquet.gz", None, "no known ending"),
-        ("-", None, "Standard input has no ending: name its format with --format"),
+        ("-", None, "Standard input has no ending: name its format \\(format=\\)"),
         ("-", "npz", "Tables in npz cannot be piped: .* csv, tsv or jsonl"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_row_of_a_later_block_is_named(tmp_path, monkeypatch):
     lines = ["cat,dog,fox", *[".5,.25,.25"] * 99, "", ".5,.5", ".5,.25,.25", ""]
     (tmp_path / "in.csv").write_text("\n".join(lines))
     with pytest.raises(
-        UnlabelError, match="Row 99: it does not have one cell per column, but 2 for 3"
+        UnlabelError, match="row 99: it does not have one cell per column, but 2 for 3"
     ):
         apply(tmp_path / "in.csv", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()

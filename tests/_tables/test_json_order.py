@@ -11,7 +11,7 @@ from unlabel.tables import apply_table
 
 def applied(folder, values, fitted):
     (folder / "in.jsonl").write_text("".join(json.dumps(value) + "\n" for value in values))
-    apply_table(fitted, folder / "in.jsonl", folder / "out.jsonl", overwrite=True)
+    apply_table(fitted, folder / "in.jsonl", folder / "out.jsonl", force=True)
     return [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
 
 
@@ -29,9 +29,7 @@ def test_the_order_of_a_line_does_not_depend_on_other_lines(tmp_path, monkeypatc
     assert [*found[0]["scores"]] == ["dog", "cat"]
 
 
-@pytest.mark.parametrize(
-    "labels", [[True, False, 2], [0.5, 1.5, 2], [0, 1, 2], [-1, 10**17, 2], ["1", "x", 2]]
-)
+@pytest.mark.parametrize("labels", [[0, 1, 2], [-1, 10**17, 2], ["1", "x", 2]])
 def test_labels_keep_their_kinds(tmp_path, labels):
     line = [
         {"label": label, "score": score} for label, score in zip(labels, [0.5, 0.5, 0], strict=True)

@@ -166,7 +166,7 @@ def test_stale_columns_are_counted_by_id(tmp_path):
     stale = sum(NAMES[int(row.argmax())] in PLAN for row in ROWS[:8])
     assert [*applied.remarks] == [
         f"The column 'prediction' still names removed or changed labels in {stale} rows: "
-        "update it with --update-column prediction."
+        "name it as the column to update."
     ]
 
 

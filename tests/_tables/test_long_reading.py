@@ -52,11 +52,13 @@ def long_rows():
 
 def test_fit_reads_the_labels_of_the_first_id(tmp_path):
     pa.parquet.write_table(pa.Table.from_pylist(long_rows()), tmp_path / "in.parquet")
-    options = {"remove": ["bee"], "keep": None, "method": "osr", "input": "probabilities"}
+    options = {"plan": None, "remove": ["bee"], "keep": None, "method": "osr"}
     fitted, sentences, _ = fit_table(
         tmp_path / "in.parquet",
         **options,
+        kind="probabilities",
         calibrate=False,
+        allow_chance=True,
         classes=None,
         reading=LONG,
         label_column="truth",
@@ -64,9 +66,7 @@ def test_fit_reads_the_labels_of_the_first_id(tmp_path):
     )
     expected = doors.fit(ROWS, TRUTH, classes=NAMES, remove=["bee"])
     np.testing.assert_array_equal(fitted.apply(ROWS), expected.apply(ROWS))
-    assert sentences == [
-        "The labels were taken to be 'ant', 'bee', 'cat', 'emu': if not, name them with --classes."
-    ]
+    assert sentences[-1].startswith("The labels were taken to be 'ant', 'bee', 'cat', 'emu'")
     assert names_in(tmp_path / "in.parquet", LONG) == {*NAMES}
 
 
@@ -128,18 +128,18 @@ def test_partial_results_leave_out_what_is_not_named():
     fitted = doors.mask(NAMES, {"emu": None, "ant": "x", "bee": "x"})
     lower = np.array([[0.375, 0.25], [np.nan, np.nan], [0.25, 0.5]], dtype="f4")
     changed, top = np.array([True, True, False]), pa.array(["x", None, "cat"])
-    result = Rewritten(lower, {"top": top}, {}, changed, upper=2 * lower)
+    result = Rewritten(lower, {"top": top}, {}, changed)
     output = LongOutput(Rewriting(fitted, ApplyOptions()), names)
     after = output.of(part, result)
-    assert after.schema.names == ["label", "score", "score_upper", "id", "n", "top"]
-    assert after.schema.field("score_upper").type == pa.float32()
+    assert after.schema.names == ["label", "score", "id", "n", "top"]
+    assert after.schema.field("score").type == pa.float32()
     found = [tuple(row.values()) for row in after.to_pylist()]
     expected = [
-        ("x", 0.375, 0.75, "a", "1", "x"),  # as the scores of this id descend
-        ("cat", 0.25, 0.5, "a", "0", "x"),
-        (None, None, None, "b", "3", None),
-        ("x", 0.25, 0.5, "c", "4", "cat"),
-        ("cat", 0.5, 1.0, "c", "5", "cat"),
+        ("x", 0.375, "a", "1", "x"),  # as the scores of this id descend
+        ("cat", 0.25, "a", "0", "x"),
+        (None, None, "b", "3", None),
+        ("x", 0.25, "c", "4", "cat"),
+        ("cat", 0.5, "c", "5", "cat"),
     ]
     assert found == expected
     kept = output.of(part, result._replace(kept=changed))
@@ -216,9 +216,9 @@ def test_one_id_for_all_rows_is_not_read_to_its_end(classes):
     with pytest.raises(UnlabelError) as caught:
         read()
     told = {
-        True: "endless.csv: The label 'ant' appears twice in the rows of the first id in column "
-        "'label': give it once.",
-        False: "endless.csv: Row 0 (id 7) is the first of more than 4 rows of its id, and there "
-        "are 4 labels: give each label once.",
+        True: "endless.csv, the first id in column 'label': the label 'ant' appears twice: give "
+        "each label once.",
+        False: "endless.csv, row 0 (id 7): it is the first of more than 4 rows of its id, and "
+        "there are 4 labels: give each label once.",
     }
     assert str(caught.value) == told[classes is None]

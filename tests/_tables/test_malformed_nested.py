@@ -22,38 +22,38 @@ MALFORMED = {
     "no label": (
         MAP,
         [[*GOOD.items()], [("ant", 1.0)]],
-        "Row 1: it does not name the label 'bee': give",
+        "row 1: it does not name the label 'bee': give",
     ),
-    "no map": (MAP, [[*GOOD.items()], None], "Row 1: it does not name the label 'ant': give"),
+    "no map": (MAP, [[*GOOD.items()], None], "row 1: it does not name the label 'ant': give"),
     "twice": (
         MAP,
         [[*GOOD.items()], [*GOOD.items(), ("cat", 0.5)]],
-        "Row 1: it names the label 'cat' twice: give it one score.",
+        "row 1: it names the label 'cat' twice: give it one score.",
     ),
     "other label": (
         MAP,
         [[*GOOD.items()], [*GOOD.items(), ("cats", 0.5)]],
-        "The model has no label 'cats', and row 1: it names it: the nearest is 'cat'.",
+        "row 1: the model has no label 'cats': the nearest is 'cat'.",
     ),
     "no score": (
         MAP,
         [[*GOOD.items()], [("ant", None)]],
-        "Row 1: it has no score in column 'p': give it one.",
+        "row 1: it has no score in column 'p': give it one.",
     ),
     "NaN": (
         LIST,
         [cell(GOOD, LIST), cell(GOOD | {"cat": np.nan}, LIST)],
-        "Row 1: it has no score in column 'p': give it one.",
+        "row 1: it has no score in column 'p': give it one.",
     ),
     "no name": (
         LIST,
         [cell(GOOD, LIST), [{"label": None, "score": 1.0}]],
-        "Row 1: it has no label in column 'p': give it one.",
+        "row 1: it has no label in column 'p': give it one.",
     ),
     "empty entry": (
         LIST,
         [cell(GOOD, LIST), [None]],
-        "Row 1: it has no label in column 'p': give it one.",
+        "row 1: it has no label in column 'p': give it one.",
     ),
     "texts": (
         pa.list_(entry(number=TEXT)),
@@ -61,32 +61,32 @@ MALFORMED = {
             [{"label": name, "score": ".25"} for name in NAMES],
             [{"label": name, "score": "x"} for name in NAMES],
         ],
-        "Row 1: it has 'x' in column 'p': give a number.",
+        "row 1: it has 'x' in column 'p': give a number.",
     ),
     "sum": (
         LIST,
         [cell(GOOD, LIST), cell(GOOD | {"cat": 0.5}, LIST)],
-        "Row 1: it is not a probability vector: it sums to 1.25",
+        "row 1: it is not a probability vector: it sums to 1.25",
     ),
     "empty field": (
         STRUCT,
         [GOOD, GOOD | {"cat": None}],
-        "Row 1: it is not a probability vector: the label 'cat' is NaN; give a number or drop the row.",
+        "row 1: it is not a probability vector: the label 'cat' is NaN; give a number or drop the row.",
     ),
     "empty struct": (
         STRUCT,
         [GOOD, None],
-        "Row 1: it is not a probability vector: the label 'ant' is NaN; give a number or drop the row.",
+        "row 1: it is not a probability vector: the label 'ant' is NaN; give a number or drop the row.",
     ),
     "no field": (
         struct_of(NAMES[:3]),
         [GOOD],
-        "The column 'p' has no field for the label 'emu': give the confidences of all labels, or",
+        "the column 'p' has no field for the label 'emu': give the confidences of all labels, or",
     ),
     "other field": (
         struct_of([*NAMES, "x"]),
         [GOOD],
-        "The column 'p' has a field 'x', which is not among the labels 'ant', 'bee', 'cat', 'emu':",
+        "the column 'p' has a field 'x', which is not among the labels 'ant', 'bee', 'cat', 'emu':",
     ),
 }
 
@@ -104,7 +104,7 @@ def test_one_sentence_names_the_row(tmp_path, name):
             ApplyOptions(),
             lambda part: None,
         )
-    assert str(caught.value).startswith(f"{source}: {told}")
+    assert str(caught.value).removeprefix(str(source))[2:].startswith(told)
     assert "\n" not in str(caught.value)
     assert os.listdir(tmp_path) == ["in.parquet"]
 
@@ -115,7 +115,7 @@ def test_several_candidates(tmp_path):
     for classes in (NAMES, None):
         with pytest.raises(
             UnlabelError,
-            match=r"may have confidences in each of the columns 'a', 'b': choose one with --list-c",
+            match=r"may have confidences in each of the columns 'a', 'b': choose one \(list_column=",
         ):
             open_predictions(tmp_path / "in.parquet", classes, Reading())
     for name in cells:
@@ -126,5 +126,7 @@ def test_several_candidates(tmp_path):
 @pytest.mark.parametrize("cells", [[], None, [("ant", 0.5), ("ant", 0.5)]])
 def test_labels_cannot_be_guessed(tmp_path, cells):
     pa.parquet.write_table(pa.table({"p": pa.array([cells], MAP)}), tmp_path / "in.parquet")
-    with pytest.raises(UnlabelError, match=r"Row 0: it does not name the labels|twice in row 0"):
+    with pytest.raises(
+        UnlabelError, match=r"row 0 .*does not name the labels|row 0 .*appears twice"
+    ):
         open_predictions(tmp_path / "in.parquet", None, Reading())

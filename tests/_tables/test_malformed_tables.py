@@ -138,7 +138,7 @@ CORPUS = {
     "header-only.csv": (csv("cat,dog,fox,label\n"), "no rows"),
     "ragged.csv": (
         csv(GOOD + ".1,.9\n"),
-        "Row 2: it does not have one cell per column, but 2 for 4",
+        "row 2: it does not have one cell per column, but 2 for 4",
     ),
     "ragged.tsv": (csv((GOOD + ".1,.9\n").replace(",", "\t")), "Row 2 .*, but 2 for 4"),
     "commas.tsv": (csv(GOOD), "no column 'cat'; the nearest is 'cat,dog,fox,label'"),
@@ -161,7 +161,7 @@ CORPUS = {
         csv(GOOD + ".5,.3,.2,cat\n.1,.7,.2,dgo\n"),
         "'dgo'.*row 3.*nearest is 'dog'",
     ),
-    "missing-label.csv": (csv(GOOD + ".1,.7,.2,\n"), "Row 2: it has no true label"),
+    "missing-label.csv": (csv(GOOD + ".1,.7,.2,\n"), "row 2: it has no true label"),
     "missing-column.csv": (csv("cat,fox,label\n.5,.5,cat\n"), "'dog'"),
     "twice.csv": (csv("cat,dog,dog,fox,label\n.4,.1,.2,.3,cat\n"), "'dog'"),
     "latin-1.csv": (GOOD.replace("cat\n", "caf\xe9\n", 1).encode("latin-1"), "not UTF-8: save"),

@@ -264,7 +264,7 @@ def test_log_probabilities_stay_log_probabilities(tmp_path):
 def test_log_probabilities_are_checked_as_probabilities(tmp_path):
     write_wide(tmp_path / "in.parquet", [[-1.0, -2.0, 3.0]], NAMES)
     with pytest.raises(
-        UnlabelError, match="Row 0: it is not a probability vector: the label 'fox'"
+        UnlabelError, match="row 0: it is not a probability vector: the label 'fox'"
     ):
         read(tmp_path / "in.parquet", classes=NAMES, kind="log-probabilities")
 

@@ -76,7 +76,7 @@ def test_strict_refuses_them(tmp_path, suffix):
     write(path)
     code, _, error, is_written = fit(path, "--strict")
     assert (code, is_written) == (2, False)
-    assert "Row 1: it has no true label in column 'label': give it one." in error
+    assert "row 1: it has no true label in column 'label': give it one." in error
     write(path, labels=[label or "dgo" for label in LABELS])
     code, _, error, is_written = fit(path, "--strict")
     assert (code, is_written) == (2, False)
@@ -89,7 +89,7 @@ def test_their_confidences_are_valid_too(tmp_path):
     write(tmp_path / "in.parquet", rows)
     code, _, error, _ = fit(tmp_path / "in.parquet")
     assert code == 2
-    assert "Row 30: it is not a probability vector" in error
+    assert "row 30: it is not a probability vector" in error
 
 
 def test_no_row_may_be_left(tmp_path):

@@ -220,7 +220,7 @@ def test_a_number_that_is_not_there_is_no_label(tmp_path):
     error = refused("fit", tmp_path / "in.parquet", *options)
     assert "'nan' has no reference rows, and 1 row without a true label was set aside" in error
     error = refused("fit", tmp_path / "in.parquet", *options, "--strict")
-    assert "Row 0: it has no true label" in error
+    assert "row 0: it has no true label" in error
 
 
 def test_a_list_is_not_a_true_label(rows, tmp_path):
