@@ -12,10 +12,12 @@ test test-slow test-core test-lowest: export OMP_WAIT_POLICY := passive
 test test-slow test-core test-lowest: export OPENBLAS_NUM_THREADS := 1
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-slow test-core test-lowest test-kernels test-wheel test-serve fuzz check docs bench bench-tables clean
+.PHONY: demo test test-slow test-core test-lowest test-kernels test-sanitized test-wheel test-serve fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -38,6 +40,15 @@ test-lowest: .venv-lowest/.core
 # The kernel for GPUs in Triton's interpreter, on the CPU: 2 GB, and a minute.
 test-kernels: .venv-kernels/.kernels
 	TRITON_INTERPRET=1 .venv-kernels/bin/python -m pytest tests/torch/test_kernels.py
+
+# The compiled loops under AddressSanitizer and UBSan: the tests of the method on a copy of src.
+test-sanitized: $(VENV)/.test
+	rm -rf .sanitized && mkdir .sanitized && cp -r src setup.py pyproject.toml README.md LICENSE .sanitized
+	cd .sanitized && rm -f src/unlabel/_method/compiled/_loops*.so && \
+		CFLAGS="$(SANITIZE) -g" LDFLAGS="$(SANITIZE)" ../$(BIN)/python setup.py -q build_ext --inplace
+	PYTHONPATH=.sanitized/src LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest -q --hypothesis-profile=few \
+		tests/core/_method tests/core/test_promises.py tests/core/test_shapes.py
 
 # Build the wheel, install it into an environment with nothing else, use it, and run the demo from it.
 test-wheel:
@@ -71,8 +82,8 @@ docs: $(VENV)/.docs
 
 # Every method on a small dataset: two minutes. The paper's own experiments need a GPU.
 bench: $(VENV)/.bench
-	$(BIN)/unlabel bench run --suite quick --out results
-	$(BIN)/unlabel bench tables results
+	$(BIN)/python -m research run --suite quick --out results
+	$(BIN)/python -m research tables results
 
 bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/large_table.py
@@ -80,7 +91,7 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
-	rm -rf $(VENV) .venv-core .venv-kernels .venv-lowest .venv-serve .venv-wheel dist demo results fuzz-failures docs/_build
+	rm -rf $(VENV) .venv-core .venv-kernels .venv-lowest .venv-serve .venv-wheel .sanitized dist demo results fuzz-failures docs/_build
 
 # One stamp file per purpose, so that nothing is installed twice.
 $(VENV)/.demo: EXTRA := cli

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import literal_procedure
+from research import literal_procedure
 from unlabel.fitting import fit_filter
 from workload import confidences
 

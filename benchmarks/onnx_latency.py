@@ -20,8 +20,8 @@ import onnxruntime as ort
 import torch
 from onnx import helper
 
+from research.torchvision_cpu import resnet18
 from unlabel import OutputFilter
-from unlabel.bench.torchvision_cpu import resnet18
 from unlabel.fitting import fit_filter
 from unlabel.onnx import attach
 

@@ -3,8 +3,8 @@
 Each path is compared with the plain line that a user would write for it. Fitting and errors are
 compared with the paper's procedure as it is written.
 
-    python benchmarks/speed.py [--quick] [--out FILE.json] [--plot FILE.svg]
-    python benchmarks/speed.py --gpu [--out FILE.json]
+    PYTHONPATH=. python benchmarks/speed.py [--quick] [--out FILE.json] [--plot FILE.svg]
+    PYTHONPATH=. python benchmarks/speed.py --gpu [--out FILE.json]
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 import lists
-import literal_procedure
 import merges
 from growth import draw, measure_growth, reference_rows
+from research import literal_procedure
 from timing import in_numpy, timed
 from unlabel import OutputFilter
 from unlabel._labels import known_columns

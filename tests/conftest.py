@@ -60,7 +60,7 @@ def both_ways(request):
 
 @pytest.fixture(scope="module")
 def one_thread():
-    from unlabel.bench import training  # the core's tests run without PyTorch
+    from research import training  # the core's tests run without PyTorch
 
     with training.one_thread():
         yield

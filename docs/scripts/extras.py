@@ -26,7 +26,7 @@ FOR = {
     "spark": "filters over Spark tables",
     "torch": "PyTorch modules",
     "huggingface": "Hugging Face models",
-    "bench": "the paper's experiments",
+    "research": "the paper's experiments",
 }
 
 

@@ -1,7 +1,7 @@
 """Draw the figures of "How it works" from the real outputs that come with the package.
 
-Run ``python docs/scripts/figures.py``: it writes ``figures/*.svg`` and ``figures/figures.json``,
-the numbers that the page quotes, and prints the phrases it quotes them in. The same outputs give
+Run ``PYTHONPATH=. python docs/scripts/figures.py``: it writes ``figures/*.svg`` and, to
+``figures/figures.json``, the numbers that the page quotes, and prints the phrases it quotes them in. The same outputs give
 the same bytes.
 """
 

@@ -1,6 +1,6 @@
 """Writes the table and the figure of the page on the limit, from the committed divergences.
 
-python docs/scripts/limit_figure.py
+PYTHONPATH=. python docs/scripts/limit_figure.py
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from figures import INK, STYLE
-from unlabel.bench.tables.captions import network
+from research.tables.captions import network
 
 DOCS = Path(__file__).parents[1]
-FOUND = DOCS.parent / "benchmarks" / "results" / "limit.json"
+FOUND = DOCS.parent / "research" / "stored" / "limit.json"
 FORGET = ("F1", "F2", "F3", "F4")
 KINDS = {"F": "inputs of retired labels", "R": "inputs of retained labels"}
 METHODS = {

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
+from research import letter
 from unlabel import LabelRemover, OutputFilter
 from unlabel._method.statistics import projector_row
 from unlabel.evaluation.samples import RealOutputs, load_cifar10
@@ -265,18 +266,20 @@ def forget_set_numbers() -> dict[str, Any]:
     real, result = outputs(), {}
     for name, removal in real.removals.items():
         both = Removal.of(confidences(), real.labels, real.classes, removal.removed)
-        remover = LabelRemover(remove=removal.removed, classes=real.classes, method="literal")
-        literal = remover.fit(confidences(), real.labels).transform(confidences())
+        references = [confidences()[real.labels == label] for label in removal.removed]
+        columns = [real.classes.index(label) for label in removal.removed]
+        steps = letter.fit(references, columns, len(real.classes))
+        by_letter = letter.apply(confidences(), steps)
         changed = both.after["osr"].argmax(axis=1) != both.after["mask"].argmax(axis=1)
-        sums, retained = literal.sum(axis=1), ~np.isin(real.labels, removal.removed)
+        sums, retained = by_letter.sum(axis=1), ~np.isin(real.labels, removal.removed)
         result[name] = {
             "removed": list(removal.removed),
             "largest_difference": float(both.difference.max()),
             "top_labels_that_differ": int(changed.sum()),
             "top_labels_that_differ_retained": int(changed[retained].sum()),
-            "literal_sums": [float(sums.min()), float(sums.max())],
-            "literal_rows_with_negatives": float((literal.min(axis=1) < 0).mean()),
-            "literal_largest_entry": float(np.abs(literal).max()),
+            "letter_sums": [float(sums.min()), float(sums.max())],
+            "letter_rows_with_negatives": float((by_letter.min(axis=1) < 0).mean()),
+            "letter_largest_entry": float(np.abs(by_letter).max()),
         }
     return result
 
@@ -334,7 +337,7 @@ def phrases(found: dict[str, Any]) -> dict[str, str]:
     """The numbers in the words of the page."""
     three, ten, sets = found["triangle"], found["ten_labels"].values(), found["forget_sets"]
     cases, steps = found["edge_cases"], found["chain"]["steps"]
-    one, seven = sets["F1"], sets["F4"]
+    one, four, seven = (sets[name] for name in ("F1", "F3", "F4"))
     a, b = three["highlighted"]["A"], three["highlighted"]["B"]
     of_three, of_ten = f"of the {three['rows']:,} rows", f"of the {cases['rows']:,} rows"
     least, most = (f"{of(t['with_residual'] for t in ten):.1%}" for of in (min, max))
@@ -356,9 +359,10 @@ def phrases(found: dict[str, Any]) -> dict[str, str]:
         "ten_largest": f"above {_at_most(max(t['largest_possible_rho'] for t in ten))}",
         "chain_u": "u = {:.3f}, {:.3f} and {:.3f}".format(*(step["u"] for step in steps)),
         "chain_rho": f"{RHO} = {steps[-1]['rho']:.4f}",
-        "sums": "between {:.2f} and {:.2f}".format(*one["literal_sums"]),
-        "negatives": f"{one['literal_rows_with_negatives']:.0%} of the rows",
-        "blow_up": f"as large as {seven['literal_largest_entry']:.0f}",
+        "sums": "between {:.2f} and {:.2f}".format(*one["letter_sums"]),
+        "other_sums": "between {:.0f} and {:.1f}".format(*four["letter_sums"]).replace("-", MINUS),
+        "negatives": f"{one['letter_rows_with_negatives']:.0%} of the rows",
+        "blow_up": f"as large as {four['letter_largest_entry']:.0f}",
         "certain": f"{cases['certain_in_single_precision']} {of_ten}",
         "bare": f"{cases['all_on_cat_at_four_decimals']} {of_ten}",
         "one_label": f"{one['largest_difference']:.4f} with airplane retired",

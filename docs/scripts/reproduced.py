@@ -1,18 +1,18 @@
 """Writes the tables of the page on the reproduction, from the committed results.
 
-python docs/scripts/reproduced.py
+PYTHONPATH=. python docs/scripts/reproduced.py
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from unlabel.bench.tables.aggregate import gather
-from unlabel.bench.tables.layout import build_sections, legend
-from unlabel.bench.tables.write import section_lines
+from research.tables.aggregate import gather
+from research.tables.layout import build_sections, legend
+from research.tables.write import section_lines
 
 DOCS = Path(__file__).parents[1]
-RESULTS = DOCS.parent / "benchmarks" / "results" / "paper"
+RESULTS = DOCS.parent / "research" / "stored" / "paper"
 FOLDER = DOCS / "tables" / "reproduced"
 
 

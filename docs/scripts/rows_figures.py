@@ -1,7 +1,7 @@
 """Draws the figures and writes the tables of the guide on OSR, mask and reference rows.
 
 Run ``python docs/scripts/rows_figures.py``: it lays out the committed results of
-``benchmarks/reference_rows.py``.
+``research/reference_rows.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from figures import COLOURS, INK, STYLE
 
 DOCS = Path(__file__).parents[1]
-RESULTS = DOCS.parent / "benchmarks" / "results" / "reference-rows.json"
+RESULTS = DOCS.parent / "research" / "stored" / "reference-rows.json"
 OURS = "CIFAR-10, ResNet18"
 SETS = {
     "F1": ("1 of 10 labels retired", "o", COLOURS["cat"]),

@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle
 from figures import INK, STYLE
 
 DOCS = Path(__file__).parents[1]
-FOUND = DOCS.parent / "benchmarks" / "results" / "unsir-balance.json"
+FOUND = DOCS.parent / "research" / "stored" / "unsir-balance.json"
 CHOSEN_ON = "F2"
 LARGEST_A_F, LARGEST_LOSS = 0.05, 0.06
 REPAIRS: dict[int, tuple[str, dict[str, Any]]] = {

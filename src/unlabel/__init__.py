@@ -1,46 +1,16 @@
 """Change the labels of trained classifiers without retraining them."""
 
-from __future__ import annotations
+from unlabel.answers import AnswerRule
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
+from unlabel.plan import LabelPlan, PlanCheck, PlanDiff
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from unlabel.allow import AllowLists
-    from unlabel.errors import UnlabelError
-    from unlabel.filter import OutputFilter
-    from unlabel.plan import LabelPlan
-    from unlabel.sklearn import LabelRemovalClassifier, LabelRemover
-
-    __version__: str
-
-__all__ = [
-    "AllowLists",
-    "LabelPlan",
-    "LabelRemovalClassifier",
-    "LabelRemover",
-    "OutputFilter",
-    "UnlabelError",
-]
-
-_HOMES = {
-    "AllowLists": "unlabel.allow",
-    "LabelPlan": "unlabel.plan",
-    "LabelRemovalClassifier": "unlabel.sklearn",
-    "LabelRemover": "unlabel.sklearn",
-    "OutputFilter": "unlabel.filter",
-    "UnlabelError": "unlabel.errors",
-}
+__all__ = ["AnswerRule", "LabelPlan", "OutputFilter", "PlanCheck", "PlanDiff", "UnlabelError"]
 
 
-def __getattr__(name: str) -> Any:
-    """Find a public name when it is asked for: applying a filter needs no scikit-learn."""
-    if name == "__version__":
-        return importlib.import_module("importlib.metadata").version(__name__)
-    if name not in _HOMES:
+def __getattr__(name: str) -> str:
+    if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    from importlib.metadata import version  # slow to import
 
-
-def __dir__() -> list[str]:
-    return __all__
+    return version(__name__)

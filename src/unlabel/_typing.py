@@ -13,14 +13,10 @@ Float64s = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 
-Label = str | int | float | bool
-Method = Literal["osr", "mask", "literal"]
-InputKind = Literal["probabilities", "logits"]
+Label = str | int
+Method = Literal["osr", "mask"]
 METHODS: tuple[Method, ...] = get_args(Method)
-Scores = Literal["renormalised", "absolute"]
-SCORES: tuple[Scores, ...] = get_args(Scores)
-Truth = Literal["old", "new"]  # whether true labels are the model's or the result's
-TRUTHS: tuple[Truth, ...] = get_args(Truth)
-INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
+Kind = Literal["probabilities", "logits"]  # log-probabilities are logits
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Progress = Callable[[float], None]  # called with the fraction that is done

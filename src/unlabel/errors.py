@@ -2,56 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class UnlabelError(ValueError):
-    """The error for a mistake of the user; its message names the mistake and says what to do."""
+    """The error for a mistake of the user: a sentence, and where the mistake is.
 
+    Whoever catches it may set what it knows better, such as the file that a row is from.
 
-class RowError(UnlabelError):
-    """A mistake in one row; whoever read the row may know a better name for its place.
+    Attributes
+    ----------
+    problem : str
+        What is wrong and what to do about it, a sentence.
+    argument : str, optional
+        The argument to change.
+    row : int or str, optional
+        The number of the row, or another name of a place, such as "line 4".
+    path : path, optional
+        The file.
 
     Examples
     --------
-    >>> error = RowError(3, " sums to 1.2: divide it by its sum.")
-    >>> str(error), error.at("line 4")
-    ('Row 3 sums to 1.2: divide it by its sum.', 'Line 4 sums to 1.2: divide it by its sum.')
+    >>> error = UnlabelError("It sums to 1.2: divide it by its sum.", row=3, argument="normalize")
+    >>> print(error)
+    Row 3: it sums to 1.2: divide it by its sum (normalize=).
+    >>> error.path = "table.csv"
+    >>> print(error.text(lambda argument: f"--{argument}"))
+    table.csv, row 3: it sums to 1.2: divide it by its sum (--normalize).
     """
 
-    def __init__(self, row: int, after: str, before: str = "") -> None:
-        super().__init__(row, after, before)
-        self.row, self.after, self.before = row, after, before
+    problem: str
+    argument: str | None = None
+    row: int | str | None = None
+    path: str | os.PathLike[str] | None = None
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        argument: str | None = None,
+        row: int | str | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem, self.argument, self.row, self.path = problem, argument, row, path
 
     def __str__(self) -> str:
-        return self.at(f"row {self.row}")
+        return self.text(lambda argument: f"{argument}=")
 
-    def at(self, place: str) -> str:
-        """Give the message with another name for the place of the row."""
-        message = f"{self.before}{place}{self.after}"
-        return message[0].upper() + message[1:]
+    def text(self, spelled: Callable[[str], str]) -> str:
+        """Return the message, with `spelled` to write the argument, such as an option's name."""
+        message = self.problem
+        row = f"row {self.row}" if isinstance(self.row, int) else self.row
+        place = ", ".join(str(each) for each in (self.path, row) if each is not None)
+        first = message.partition(" ")[0]
+        if place and first.istitle():  # "The" and "It", not "NaN" and "JSON"
+            message = message[0].lower() + message[1:]
+        if place:
+            message = f"{place}: {message}"
+        if self.argument is not None:
+            message = f"{message.removesuffix('.')} ({spelled(self.argument)})."
+        return message if self.path is not None else message[:1].upper() + message[1:]
 
 
-class MissingExtraError(ModuleNotFoundError, UnlabelError):
+@contextmanager
+def located(
+    path: str | os.PathLike[str] | None = None, row: int | str | None = None
+) -> Iterator[None]:
+    """Add the file or the row to errors about its content, which no argument is to blame for."""
+    try:
+        yield
+    except UnlabelError as error:
+        error.path = path if error.path is None else error.path
+        error.row = row if error.row is None else error.row
+        error.argument = None if path is not None else error.argument
+        raise
+
+
+class MissingExtraError(ModuleNotFoundError, UnlabelError):  # type: ignore[misc]
     """An import that failed because an extra of `unlabel` is not installed."""
+
+    def __init__(self, problem: str, *, name: str | None = None) -> None:
+        ModuleNotFoundError.__init__(self, problem, name=name)
+        self.problem = problem
 
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Say which extra to install if an import in the `with` block fails.
+    """Raise an error that names the extra if an import in the `with` block fails.
 
     Examples
     --------
-    >>> with needs_extra("spark"):
-    ...     import no_such_module
+    >>> with needs_extra("onnx"):
+    ...     import none
     Traceback (most recent call last):
-    unlabel.errors.MissingExtraError: no_such_module is not installed: pip install 'unlabel[spark]'.
+    unlabel.errors.MissingExtraError: The module none is not installed: pip install 'unlabel[onnx]'.
     """
     try:
         yield
     except MissingExtraError:  # of an extra that the block imports in turn
         raise
     except ModuleNotFoundError as error:
-        message = f"{error.name} is not installed: pip install 'unlabel[{extra}]'."
+        message = f"The module {error.name} is not installed: pip install 'unlabel[{extra}]'."
         raise MissingExtraError(message, name=error.name) from None

@@ -1,176 +1,152 @@
-"""Fitting a filter on reference rows."""
+"""Fitting: what a filter learns from the model's outputs on rows whose labels are known."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlabel._labels import as_classes, known_columns
-from unlabel._method.literal import fit_literal
-from unlabel._method.statistics import fit_chain
-from unlabel._method.temperature import fit_temperature
-from unlabel._set_aside import SetAside
-from unlabel._typing import INPUT_KINDS, METHODS, Columns, Floats, InputKind, Label, Method
+from unlabel._method.sampling import Hashes, row_hashes, text_hashes
+from unlabel._method.statistics import fit_steps
+from unlabel._method.temperature import at_temperature, fit_temperature
+from unlabel._plans.outcome import REMOVED, outcome_of
+from unlabel._plans.plan_for import plan_for
+from unlabel._skipped import SkippedRows
+from unlabel._typing import KINDS, METHODS, Columns, Float64s, Floats, Kind, Label, Method
 from unlabel.errors import UnlabelError
-from unlabel.filter import OutputFilter
-from unlabel.plan import RETIRED, plan_for
+from unlabel.labels import as_classes, listing
 from unlabel.validation import (
-    as_rows,
+    as_array,
     check_rows,
     choice,
-    distinct_labels,
-    label_values,
+    refuse_chance,
     refuse_probabilities,
     true_columns,
 )
 
+# More reference rows of a label change its statistics very little; fewer may make OSR worse than
+# a mask.
+MOST_REFERENCES, FEW_REFERENCES = 500, 100
+MOST_CALIBRATED = 20_000
+# Reference rows that the model gets right this often are probably its training rows.
+SUSPICIOUS_ROWS, SUSPICIOUS_SHARE = 200, 0.995
+
+
+class Fit(NamedTuple):
+    """The arguments of `OutputFilter`, and sentences on how they were fitted."""
+
+    state: dict[str, Any]
+    remarks: list[str]
+
 
 def fit_filter(
     confidences: Any,
-    labels: Any = None,
+    labels: Any,
     *,
     classes: Iterable[Any] | None = None,
+    plan: Any = None,
     remove: Iterable[Any] | None = None,
     keep: Iterable[Any] | None = None,
+    kind: Kind = "probabilities",
     method: Method = "osr",
-    input: InputKind = "probabilities",
     calibrate: bool = False,
-    ignore: Label | None = None,
-    aside: SetAside | None = None,
-) -> OutputFilter:
-    """Fit a filter on reference rows with any leading dimensions, such as those of tokens.
-
-    Parameters
-    ----------
-    confidences : array of shape (..., n_labels)
-        The model's confidences on the reference inputs, one row per input, token or pixel.
-    labels : array of shape (...), optional
-        Their true labels.
-    classes, remove, keep, method, input, calibrate, ignore
-        As in `unlabel.LabelRemover`.
-    aside : SetAside, optional
-        Counts the rows that are set aside, which a warning counts otherwise.
-
-    Examples
-    --------
-    >>> tokens = [[[.8, .1, .1], [.2, .7, .1]], [[.1, .6, .3], [.3, .3, .4]]]
-    >>> tags = [["O", "LOC"], ["LOC", -100]]
-    >>> names = ["O", "LOC", "PER"]
-    >>> fitted = fit_filter(tokens, tags, classes=names, remove=["LOC"], ignore=-100)
-    >>> fitted.counts
-    (2,)
-    >>> fitted.apply(tokens).shape
-    (2, 2, 2)
-    """
+    allow_chance: bool = False,
+    skipped: SkippedRows | None = None,
+) -> Fit:
+    """Fit as `unlabel.OutputFilter.fit` describes; `skipped` counts the rows that are left out."""
     choice(method, METHODS, "method")
-    choice(input, INPUT_KINDS, "input")
+    choice(kind, KINDS, "kind")
     names = None if classes is None else as_classes(classes)
-    rows, labels, numbers = _rows_and_labels(confidences, labels, names, ignore)
-    check_rows(rows, input, names, numbers=numbers)
-    if input == "logits":
+    rows = as_array(confidences, names)
+    names = tuple(range(rows.shape[-1])) if names is None else names
+    lead, rows = rows.shape[:-1], rows.reshape(math.prod(rows.shape[:-1]), len(names))
+    if not lead:
+        raise UnlabelError("The confidences are a single vector: give rows, confidences[None, :]")
+    check_rows(rows, kind, names)
+    if kind == "logits":
         refuse_probabilities(rows)
-    names = tuple(range(rows.shape[1])) if names is None else names
-    plan = plan_for(names, remove, keep)
-    columns = plan.outcome(names).removed.tolist()
-    removed = [names[column] for column in columns]
-    if calibrate and method == "literal":
-        raise UnlabelError(
-            "calibrate needs probabilities, which method='literal' does not give: use method='osr'."
-        )
-    needs_truth = calibrate or (method != "mask" and bool(removed))
-    if labels is None and needs_truth:
-        raise UnlabelError(  # the first half is scikit-learn's wording
-            "The filter requires y to be passed, but the target y is None: give each reference "
-            "row's true label."
-        )
-    counted = SetAside(names) if aside is None else aside
+    plan = plan_for(names, plan=plan, remove=remove, keep=keep)
+    outcome = outcome_of(plan, names)
+    skipped = SkippedRows(names) if skipped is None else skipped
     truth = np.full(len(rows), -1)
     if labels is not None:
-        truth = true_columns(labels, names, len(rows), counted)
-    # Sort once: a pass over all rows per label would be slow with many labels.
-    order = np.argsort(truth, kind="stable")
-    starts, stops = (np.searchsorted(truth[order], columns, side) for side in ("left", "right"))
-    references = [rows[order[slice(*ends)]] for ends in zip(starts, stops, strict=True)]
-    means, shares = np.zeros((2, len(removed), len(names)))
-    if method != "mask":
-        for reference, label in zip(references, removed, strict=True):
-            if len(reference) == 0:
-                raise no_reference_rows(label, counted)
-        if method == "osr":
-            means, shares = fit_chain(references, columns, len(names), input)
-        else:
-            means, shares = fit_literal(references, columns, len(names), input)
-    fitted = OutputFilter(
-        classes_in=names,
-        plan=plan,
-        means=means,
-        shares=shares,
-        counts=tuple(len(reference) for reference in references),
-        method=method,
-        input=input,
-    )
+        if len(lead) > 1:
+            values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+            labels = values.ravel() if values.shape == lead else values
+        truth = true_columns(labels, names, len(rows), skipped, outcome.classes)
+    elif calibrate or (method == "osr" and len(outcome.removed)):
+        raise UnlabelError(  # the first half is scikit-learn's wording
+            "The filter requires y to be passed, but the target y is None: give each reference "
+            "row's true label"
+        )
+    stays = np.flatnonzero((truth >= 0) & (outcome.columns[truth] != REMOVED))
+    if not allow_chance:
+        refuse_chance(rows[stays], truth[stays])
+    hashes = text_hashes(names)
+    temperature = 1.0
     if calibrate:
-        fitted = calibrated(fitted, rows, truth)
-    if aside is None and counted.rows:
-        warnings.warn(f"{counted}.", stacklevel=4)  # the line that calls an estimator's fit
-    return fitted
+        at = calibration_rows(rows, truth, stays, hashes)
+        temperature = fit_temperature(_exact(rows[at]), kind, truth[at])
+    references = reference_rows(rows, truth, outcome.removed, hashes)
+    means = shares = np.zeros((0, len(names)))
+    remarks: list[str] = []
+    if method == "osr":
+        given = [at_temperature(_exact(rows[at]), kind, temperature) for at in references]
+        kinds = {each for _, each in given} or {kind}
+        steps = [calibrated for calibrated, _ in given]
+        means, shares = fit_steps(steps, outcome.removed, len(names), kinds.pop())
+        remarks += _remarks([names[c] for c in outcome.removed.tolist()], references)
+        remarks += _training_rows(rows, truth, references)
+    state = {"classes_in": names, "plan": plan, "means": means, "shares": shares}
+    state |= {"counts": tuple(map(len, references)), "method": method, "kind": kind}
+    if skipped.rows:
+        remarks.append(str(skipped))
+    return Fit(state | {"temperature": temperature}, remarks)
 
 
-def _rows_and_labels(
-    confidences: Any, labels: Any, classes: tuple[Label, ...] | None, ignore: Label | None
-) -> tuple[Floats, Any, Columns | None]:
-    """Lay rows and labels out one after another, without those to ignore; give their numbers."""
-    rows = as_rows(confidences, classes, any_shape=True)
-    if rows.ndim == 1:
-        rows = as_rows(rows, classes)  # which refuses it
-    *leading, n_labels = rows.shape
-    flat = rows.reshape(math.prod(leading), n_labels)
-    if labels is None:
-        return flat, None, None
-    values = label_values(labels)
-    if len(leading) > 1:
-        if values.shape != tuple(leading):
-            raise UnlabelError(
-                f"The confidences have the shape {rows.shape} and the true labels {values.shape}: "
-                f"give labels of the shape {tuple(leading)}."
-            )
-        values = values.ravel()
-    if ignore is None or values.shape != (len(flat),):
-        return flat, values, None
-    distinct, positions = distinct_labels(values)
-    numbers = np.flatnonzero((known_columns(distinct, [ignore]) < 0)[positions])
-    if len(numbers) == len(flat):
-        return flat, values, None
-    return flat[numbers], values[numbers], numbers
+def _exact(rows: Floats) -> Float64s:
+    return rows.astype(np.float64)
 
 
-def no_reference_rows(label: Label, aside: SetAside) -> UnlabelError:
-    """Describe a retired label without reference rows; its rows may have been set aside."""
-    return UnlabelError(
-        f"The label {label!r} has no reference rows{f', and {aside}' if aside.rows else ''}: give "
-        "the model's outputs on some inputs of that label, or fit a mask, which needs none "
-        "(method='mask', unlabel fit --method mask)."
-    )
+def calibration_rows(rows: Floats, truth: Columns, stays: Columns, hashes: Hashes) -> Columns:
+    """Return the rows of labels that stay which the temperature is fitted on."""
+    if len(stays) <= MOST_CALIBRATED:
+        return stays
+    mixed = row_hashes(rows[stays], hashes[truth[stays]])
+    return np.asarray(stays[np.argsort(mixed, kind="stable")[:MOST_CALIBRATED]])
 
 
-def calibrated(fitted: OutputFilter, rows: Floats, truth: Columns) -> OutputFilter:
-    """Return the filter with the best temperature for the rows whose new label is known.
+def reference_rows(rows: Floats, truth: Columns, removed: Columns, hashes: Hashes) -> list[Columns]:
+    """Return the reference rows of each removed label, by hash: their order does not count."""
+    at = np.flatnonzero(np.isin(truth, removed))
+    labels = truth[at]
+    order = np.lexsort((row_hashes(rows[at], hashes[labels]), labels))
+    at, labels = at[order], labels[order]
+    starts = np.searchsorted(labels, removed, "left")
+    stops = np.minimum(np.searchsorted(labels, removed, "right"), starts + MOST_REFERENCES)
+    return [at[start:stop] for start, stop in zip(starts, stops, strict=True)]
 
-    A true label of -1 is not known.
-    """
-    return calibrated_to(fitted, rows, np.where(truth < 0, RETIRED, fitted.outcome.columns[truth]))
+
+def _remarks(removed: list[Label], references: list[Columns]) -> Iterator[str]:
+    sizes = dict(zip(removed, map(len, references), strict=True))
+    none = [label for label, size in sizes.items() if size == 0]
+    if none:
+        yield f"No reference rows of {listing(none)}: masked, which needs none."
+    few = [label for label, size in sizes.items() if 0 < size < FEW_REFERENCES]
+    if few:
+        yield (
+            f"Fewer than {FEW_REFERENCES} reference rows of {listing(few)}, at least "
+            f"{min(map(sizes.__getitem__, few))}: a mask may be as good."
+        )
 
 
-def calibrated_to(fitted: OutputFilter, rows: Floats, columns: Columns) -> OutputFilter:
-    """Return the filter with the best temperature for the new labels of rows.
-
-    They are given as columns of the result, negative where they are not known.
-    """
-    at = np.flatnonzero(columns >= 0)
-    filtered = np.asarray(fitted.apply_checked(rows, at=at, dtype=np.float64), dtype=np.float64)
-    return replace(fitted, temperature=fit_temperature(filtered, columns[at]))
+def _training_rows(rows: Floats, truth: Columns, references: list[Columns]) -> Iterator[str]:
+    at = np.concatenate([np.zeros(0, dtype=np.intp), *references])
+    right = float(np.mean(rows[at].argmax(axis=1) == truth[at])) if len(at) else 0.0
+    if len(at) >= SUSPICIOUS_ROWS and right > SUSPICIOUS_SHARE:
+        yield (
+            f"The model gets {right:.1%} of the reference rows right: use rows that it was not "
+            "trained on."
+        )

@@ -25,7 +25,7 @@ def test_a_missing_extra_is_a_failed_import_and_a_mistake_of_the_user():
 
 def test_the_innermost_extra_is_named():
     expected = pytest.raises(MissingExtraError, match=r"'unlabel\[torch\]'")
-    with expected, needs_extra("bench"), needs_extra("torch"):
+    with expected, needs_extra("serve"), needs_extra("torch"):
         import no_such_module  # noqa: F401
 
 

@@ -22,7 +22,7 @@ LAYERS = [
     ("metrics",),
     ("_tables", "evaluation"),
     ("tables", "sklearn", "torch", "huggingface", "onnx", "spark", "serve", "report", "explore"),
-    ("cli", "bench", "__main__"),
+    ("cli", "__main__"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -472,7 +472,7 @@ def test_logarithms_of_probabilities(iris):
 
 
 def answers(model, X, removed, above, unknown):
-    """The base model's most probable retained label, or unknown, row by row."""
+    """The base model's most probable label that stays, or unknown, row by row."""
     result = []
     for row in model.predict_proba(X):
         kept = [column for column in range(len(row)) if column not in removed]
@@ -482,87 +482,65 @@ def answers(model, X, removed, above, unknown):
 
 
 @pytest.mark.parametrize("above", [0, 0.2, 0.5, 0.9, 1])
-@pytest.mark.parametrize("unknown", [-1, "unknown", 0.5])
-def test_unknown_is_answered_where_the_removed_mass_is_above(iris, above, unknown):
-    X, y, model = iris
-    options = {"method": "mask", "unknown": unknown, "unknown_above": above}
-    retired = LabelRemovalClassifier(FrozenEstimator(model), [1], **options).fit(X, y)
+@pytest.mark.parametrize("unknown", [-1, "unknown"])
+def test_unknown_is_answered_by_the_rule(iris, above, unknown):
+    X, _, model = iris
+    rule = AnswerRule(max_removed_mass=above, unknown=unknown)
+    changed = relabeled(iris, method="mask", rule=rule)
     expected = answers(model, X, [1], above, unknown)
-    assert retired.predict(X).tolist() == expected
-    assert [type(answer) for answer in retired.predict(X).tolist()] == [*map(type, expected)]
+    assert changed.predict(X).tolist() == expected
+    assert [type(answer) for answer in changed.predict(X).tolist()] == [*map(type, expected)]
     assert (unknown in expected) == (above < 1)
-    assert retired.classes_.tolist() == [0, 2]
-    assert retired.predict_proba(X).shape == (150, 2)
+    assert changed.classes_.tolist() == [0, 2]
+    assert changed.predict_proba(X).shape == (150, 2)
 
 
-class Given(ClassifierMixin, BaseEstimator):
-    """A classifier whose confidences are its inputs."""
-
-    classes_ = np.array(["a", "b", "c"])
-
-    def fit(self, X, y):
-        return self
-
-    def predict_proba(self, X):
-        return np.asarray(X)
-
-
-def test_unknown_is_above_and_not_at_the_threshold():
-    rows = [[0.5, 0.25, 0.25], [0.5 + 2**-52, 0.25, 0.25 - 2**-52], [1.0, 0.0, 0.0]]
-    mask = LabelRemovalClassifier(Given(), ["a"], method="mask", unknown="unknown").fit(rows, None)
-    assert mask.predict(rows).tolist() == ["b", "unknown", "unknown"]
-    assert mask.set_params(unknown_above=1).predict(rows).tolist() == ["b", "b", "b"]
-
-
-def test_a_long_name_for_unknown_is_not_cut(iris):
+def test_the_type_of_answers_does_not_depend_on_the_rows(iris):
     X, y, _ = iris
     names = np.array(["a", "b", "c"])[y]
     model = FrozenEstimator(LogisticRegression(max_iter=1000).fit(X, names))
-    retired = LabelRemovalClassifier(model, ["b"], unknown="not a label of ours").fit(X, names)
-    assert set(retired.predict(X)) == {"a", "c", "not a label of ours"}
-    assert retired.predict(X).dtype.kind == "U"
+    rule = AnswerRule(max_removed_mass=0.5, unknown="not a label of ours")
+    changed = RelabeledClassifier(model, ["b"], rule=rule).fit(X, names)
+    assert set(changed.predict(X)) == {"a", "c", "not a label of ours"}
+    assert changed.predict(X[:1]).dtype == changed.predict(X[60:61]).dtype == np.dtype("<U19")
 
 
 def test_mass_that_is_sent_elsewhere_is_not_removed(iris):
-    X, y, model = iris
-    merged = LabelRemovalClassifier(FrozenEstimator(model), {1: "other", 2: "other"}, unknown="?")
-    assert set(merged.fit(X, y).predict(X)) == {0, "other"}
+    rule = AnswerRule(max_removed_mass=0.5, unknown="?")
+    merged = relabeled(iris, {1: "other", 2: "other"}, rule=rule)
+    assert set(merged.predict(iris[0])) == {0, "other"}
 
 
-def test_unknown_may_be_set_once_the_masses_are_known(iris):
+def test_a_rule_may_be_set_once_it_is_fitted(iris):
     X, y, model = iris
-    retired = LabelRemovalClassifier(FrozenEstimator(model), [1]).fit(X, y)
-    kept = X[y != 1]
-    above = unknown_threshold(retired.filter_.removed_mass(model.predict_proba(kept)), loss=0.05)
-    retired.set_params(unknown=-1, unknown_above=above)
-    assert (retired.predict(kept) == -1).sum() == 5
+    changed, kept = relabeled(iris), y != 1
+    rows = model.predict_proba(X)
+    rule = AnswerRule.fit(rows[kept], y[kept], changed.filter_, target_loss=0.05)
+    changed.set_params(rule=replace(rule, unknown=-1))
+    assert (changed.predict(X[kept]) == -1).sum() == 5
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("rule", "words"),
     [
-        ({"unknown": 2}, "unknown=2 is a label of the result: choose another"),
-        ({"unknown": np.int64(0)}, "unknown=0 is a label of the result"),
-        ({"unknown": 0.0}, "unknown=0.0 is a label of the result"),
-        ({"unknown": ["a"]}, r"unknown holds \['a'\]: labels are strings or finite numbers"),
-        ({"unknown": -1, "unknown_above": 1.5}, "unknown_above=1.5 is not a share"),
-        ({"unknown": -1, "unknown_above": float("nan")}, "unknown_above=nan is not a share"),
-        ({"unknown": -1, "unknown_above": "0.5"}, "unknown_above='0.5' is not a share"),
+        (AnswerRule(max_removed_mass=0.5), "no name for it"),
+        (AnswerRule(max_removed_mass=0.5, unknown=2), "2 stands for unknown"),
+        (AnswerRule(unknown=np.int64(0)), "0 stands for unknown"),
+        (AnswerRule({1: 0.5}, unknown=-1), "no label 1"),
     ],
 )
-def test_what_cannot_be_unknown_is_refused(iris, options, words):
+def test_a_rule_that_cannot_be_followed_is_refused(iris, rule, words):
     X, y, model = iris
-    retired = LabelRemovalClassifier(FrozenEstimator(model), [1])
+    changed = RelabeledClassifier(FrozenEstimator(model), [1])
     with pytest.raises(UnlabelError, match=words):
-        clone(retired).set_params(**options).fit(X, y)
+        clone(changed).set_params(rule=rule).fit(X, y)
     with pytest.raises(UnlabelError, match=words):
-        retired.fit(X, y).set_params(**options).predict(X)
+        changed.fit(X, y).set_params(rule=rule).predict(X)
 
 
-def test_a_retired_label_may_be_the_name_of_unknown(iris):
-    X, y, model = iris
-    retired = LabelRemovalClassifier(FrozenEstimator(model), [1], unknown=1).fit(X, y)
-    assert set(retired.predict(X)) == {0, 1, 2}
+def test_a_removed_label_may_be_the_name_of_unknown(iris):
+    changed = relabeled(iris, rule=AnswerRule(max_removed_mass=0.5, unknown=1))
+    assert set(changed.predict(iris[0])) == {0, 1, 2}
 
 
 # Fitted twice

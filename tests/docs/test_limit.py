@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 limit_figure = pytest.importorskip("limit_figure", reason="the figure is drawn with matplotlib")
-limit = pytest.importorskip("limit", reason="the networks are trained with PyTorch")
+limit = pytest.importorskip("research.limit", reason="the networks are trained with PyTorch")
 
-from unlabel.bench.grid import Cell  # noqa: E402
-from unlabel.bench.results.files import read_result  # noqa: E402
+from research.grid import Cell  # noqa: E402
+from research.results.files import read_result  # noqa: E402
 
 PAGE = limit_figure.DOCS / "concepts" / "limit.md"
 CELL = Cell("faces", "vit_b_16", 0, "F3")

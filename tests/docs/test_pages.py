@@ -43,7 +43,6 @@ NOT_RUN = {
         "it needs MLServer.",
         "it needs KServe.",
     ],
-    "docs/reference/command-line.md": ["it trains networks, the second on large sets of images."],
     "docs/research/reproduction.md": ["it reads the outputs of a checkout, and takes a minute."],
 }
 OPTIONAL = (

@@ -12,9 +12,9 @@ from scipy.special import softmax
 
 matplotlib = pytest.importorskip("matplotlib", reason="the figures are drawn with it")
 
-import reference_rows  # noqa: E402
 import rows_figures  # noqa: E402
 import rows_quoted  # noqa: E402
+from research import reference_rows  # noqa: E402
 
 DOCS = rows_figures.DOCS
 PAGE = DOCS / "guides" / "osr-or-mask.md"

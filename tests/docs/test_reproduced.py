@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import reproduced
-from unlabel.bench.grid import BASE
-from unlabel.bench.results.files import read_result, stored_cells
-from unlabel.bench.suites import SUITES
+from research.grid import BASE
+from research.results.files import read_result, stored_cells
+from research.suites import SUITES
 
 PAGE = reproduced.DOCS / "research" / "reproduction.md"
 NAMES = ("legend", "accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time")

@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 import change_labels
 import extras
+import merges_table
 import serve_costs
 import speed_tables
 import tables as docs_tables
@@ -96,3 +97,12 @@ def test_the_costs_of_serving_are_those_measured():
     for each in results["results"]:
         assert each["added_median_ms"] <= results["bars"]["added_median_ms"]
         assert each["added_p99_ms"] <= results["bars"]["added_p99_ms"]
+
+
+@pytest.mark.parametrize("name", list(merges_table.TABLES))
+def test_the_tables_of_merges_are_those_measured(name):
+    results = json.loads(merges_table.RESULTS.read_text())
+    written = (DOCS / "tables" / name).read_text(encoding="utf-8")
+    assert written == "\n".join([*merges_table.TABLES[name](results), ""])
+    page = (DOCS / "guides" / "calibrate.md").read_text(encoding="utf-8")
+    assert f"{{include}} ../tables/{name}" in page

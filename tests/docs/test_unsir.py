@@ -10,10 +10,10 @@ import pytest
 unsir_figure = pytest.importorskip("unsir_figure", reason="the figure is drawn with matplotlib")
 torch = pytest.importorskip("torch", reason="UNSIR trains networks")
 
-import unsir_balance  # noqa: E402
+from research import unsir_balance  # noqa: E402
+from research.methods import unsir  # noqa: E402
+from research.resources import Resources  # noqa: E402
 from tiny_study import STUDY  # noqa: E402
-from unlabel.bench.methods import unsir  # noqa: E402
-from unlabel.bench.resources import Resources  # noqa: E402
 
 PAGE = unsir_figure.DOCS / "research" / "reproduction.md"
 

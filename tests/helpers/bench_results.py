@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 
-from unlabel.bench.grid import Cell
-from unlabel.bench.results.files import Result, rounded, write_result
-from unlabel.fitting import fit_filter
+from research import filters
+from research.grid import Cell
+from research.results.files import Result, rounded, write_result
 
 SET, ARCHITECTURE = "cifar10", "resnet18"
 EVERY = list(range(10))
@@ -68,7 +68,7 @@ def write_seed(folder, seed, *, forget=("F1", "F2", "F3", "F4"), only_retrained=
             "linear_filtration_normalization": naive + rng.normal(0, 0.1, 10).astype("f4"),
             "linear_filtration_zeroing": naive + rng.normal(0, 0.1, naive.shape).astype("f4"),
         }
-        fitted = fit_filter(base, LABELS, classes=EVERY, remove=cell.removed, input="logits")
+        fitted = filters.osr(base, LABELS, cell.removed)
         write_result(folder, Result(cell, facts(SECONDS), arrays, fitted))
 
 

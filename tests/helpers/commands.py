@@ -13,10 +13,21 @@ from unlabel.__main__ import main
 
 def unlabel(*arguments):
     """Run a command, and return its exit code, output and errors."""
+    return _run(main, "unlabel", *arguments)
+
+
+def research(*arguments):
+    """Run a command of the paper's experiments in the same way."""
+    from research.__main__ import main
+
+    return _run(main, "research", *arguments)
+
+
+def _run(main, *argv):
     out, err = io.StringIO(), io.StringIO()
     code = 0
-    argv = ["unlabel", *map(str, arguments)]
-    with patch.object(sys, "argv", argv), redirect_stdout(out), redirect_stderr(err):
+    argv = patch.object(sys, "argv", [*map(str, argv)])
+    with argv, redirect_stdout(out), redirect_stderr(err):
         try:
             main()
         except SystemExit as stop:

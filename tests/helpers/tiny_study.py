@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from unlabel.bench.suites import SUITES, Recipe, Unsir
+from research.suites import SUITES, Recipe, Unsir
 
 STUDY = replace(
     SUITES["quick"][0],

@@ -8,4 +8,4 @@ from importlib.util import find_spec
 HAS_TORCHVISION = find_spec("torchvision") is not None
 
 if HAS_TORCHVISION:
-    import unlabel.bench.torchvision_cpu  # noqa: F401
+    import research.torchvision_cpu  # noqa: F401

@@ -14,32 +14,25 @@ from unlabel.errors import UnlabelError
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
-    """Give a path beside `path` to write to, and rename it once it is complete.
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a path beside `path` to write to, and rename it once it is complete.
 
-    If the block fails, even on a full disk, nothing is left behind. Of several writers who
-    may not overwrite, only one succeeds. A symbolic link stays, and its target is written.
+    If the block fails, even on a full disk, nothing is left behind. A symbolic link stays, and its
+    target is written.
     """
     target = _valid_path(path)
     if target == Path("-"):
-        raise UnlabelError(
-            "'-' is standard output, to which only unlabel apply writes: give the name of a file."
-        )
-    refuse_existing(target, overwrite=overwrite)
+        raise UnlabelError("'-' is standard output: give the name of a file.")
     real = behind_links(target)
     if os.path.exists(real) and not os.path.isfile(real):  # a rename would replace it
-        raise UnlabelError(f"{target} could not be written: it is not a regular file.")
+        raise UnlabelError("It could not be written: it is not a regular file.", path=target)
     part = _beside(real)
     try:
         part.touch(exist_ok=False)
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        if not overwrite and _link(part, real):
-            part.unlink()  # here and not below, where a signal would cut it short
-        else:
-            refuse_existing(target, overwrite=overwrite)
-            part.replace(real)
+        part.replace(real)
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
@@ -52,27 +45,16 @@ def behind_links(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path, strict=True)) if os.path.islink(path) else path
     except OSError as error:
-        raise UnlabelError(
-            f"{path} is a link that cannot be followed ({error.strerror}): remove it, or choose "
+        problem = (
+            f"It is a link that cannot be followed ({error.strerror}): remove it, or choose "
             "another name."
-        ) from error
-
-
-def _link(part: Path, path: Path) -> bool:
-    """Link a complete file to its name: a link, unlike a rename, never replaces a file."""
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        refuse_existing(path, overwrite=False)
-        raise
-    except OSError:  # memory cards, for one, have file systems without links
-        return False
-    return True
+        )
+        raise UnlabelError(problem, path=path) from error
 
 
 @contextmanager
 def folder_beside(path: Path) -> Iterator[Path]:
-    """Give a folder beside `path` to work in, and remove it at the end."""
+    """Yield a folder beside `path` to work in, and remove it at the end."""
     folder = _beside(path)
     try:
         folder.mkdir()
@@ -88,18 +70,16 @@ def _beside(path: Path) -> Path:
     return path.parent / f".{path.name}.{secrets.token_hex(4)}.part"
 
 
-def refuse_existing(path: Path, *, overwrite: bool) -> None:
-    """Refuse to replace a file unless that is allowed."""
-    if os.path.exists(path) and not overwrite:
-        raise UnlabelError(
-            f"{path} exists already: choose another name, or allow overwriting it "
-            "(overwrite=True, --force)."
-        )
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """Raise an error if a file exists, for commands, which replace files only with `force`."""
+    if os.path.exists(path) and not force:
+        problem = "It exists already: choose another name, or overwrite it."
+        raise UnlabelError(problem, path=path, argument="force")
 
 
 def cannot_write(path: Path, error: OSError) -> UnlabelError:
-    """Describe why a file could not be written."""
-    return UnlabelError(f"{path} could not be written: {error.strerror or error}.")
+    """Return an error with the reason why a file could not be written."""
+    return UnlabelError(f"It could not be written: {error.strerror or error}.", path=path)
 
 
 def _valid_path(path: str | os.PathLike[str]) -> Path:
@@ -109,16 +89,18 @@ def _valid_path(path: str | os.PathLike[str]) -> Path:
 
 
 def require_file(path: str | os.PathLike[str]) -> Path:
-    """Refuse to read anything but a regular file: reading a pipe may never end."""
+    """Return a path, or raise an error unless it is a regular file: reading a pipe may not end."""
     path = _valid_path(path)
     try:
         if stat.S_ISREG(path.stat().st_mode):
             return path
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise cannot_read(path, error) from error
-    raise UnlabelError(f"{path} could not be read: it is not a regular file.")
+    raise UnlabelError("It could not be read: it is not a regular file.", path=path)
 
 
 def cannot_read(path: Path, error: OSError) -> UnlabelError:
-    """Describe why a file could not be read."""
-    return UnlabelError(f"{path} could not be read: {error.strerror or error}.")
+    """Return an error with the reason why a file could not be read."""
+    return UnlabelError(f"It could not be read: {error.strerror or error}.", path=path)

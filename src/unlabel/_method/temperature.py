@@ -1,12 +1,11 @@
-"""One temperature after the filter: fitted by log-loss, it changes no ranking."""
+"""One temperature on the model's own outputs, before anything else: fitted by a robust log-loss."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from unlabel._method.split import BLOCK_ENTRIES, NOTHING, row_blocks
-from unlabel._method.threads import on_threads, thread_limit
-from unlabel._typing import Columns, Float64s
+from unlabel._method.masses import NOTHING, row_blocks
+from unlabel._typing import Columns, Float64s, Kind
 from unlabel.errors import UnlabelError
 
 # With fewer rows the error of the one number that is fitted outweighs its use.
@@ -15,77 +14,86 @@ MIN_ROWS = 50
 COLDEST, HOTTEST = 1 / 64, 64.0
 # Low enough to vanish at any temperature, yet finite: 0 times minus infinity is NaN.
 LOG_OF_ZERO = -1e6
+# The share of rows that no temperature explains: wrong labels, and inputs of no label. Without it
+# the few rows whose label has next to no probability would decide about the temperature.
+ASTRAY = 1e-3
+MAX_STEPS, PRECISION = 200, 1e-9
 
 
-def at_temperature(probabilities: Float64s, temperature: float) -> Float64s:
-    """Raise rows to the power 1/temperature and divide them by their sum.
+def at_temperature(rows: Float64s, kind: Kind, temperature: float) -> tuple[Float64s, Kind]:
+    """Return rows of a kind, at a temperature, as rows and their kind.
 
     Examples
     --------
     >>> import numpy as np
-    >>> at_temperature(np.array([[0.8, 0.2]]), 2.0).round(3)
+    >>> logits, _ = at_temperature(np.array([[0.8, 0.2]]), "probabilities", 2.0)
+    >>> (np.exp(logits) / np.exp(logits).sum()).round(3)
     array([[0.667, 0.333]])
     """
     if temperature == 1:
-        return probabilities
+        return rows, kind
+    if kind == "logits":
+        return rows / temperature, kind
     # What counts as nothing stays nothing at any temperature.
-    fine = probabilities > NOTHING
-    logs = np.log(probabilities, where=fine, out=np.full_like(probabilities, -np.inf)) / temperature
-    powers = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    fine = rows > NOTHING
+    logs = np.log(rows, where=fine, out=np.full_like(rows, -np.inf))
+    return np.asarray(logs / temperature), "logits"
 
 
-def fit_temperature(probabilities: Float64s, columns: Columns) -> float:
-    """Find the temperature with the lowest log-loss for the true `columns`.
+def fit_temperature(rows: Float64s, kind: Kind, columns: Columns) -> float:
+    """Return the temperature of least robust log-loss, given each row's true column.
 
-    A row that gives its true label no probability does so at every temperature, and is
-    left out. The rows are overwritten.
+    The loss is ``-log((1 - ASTRAY) p + ASTRAY / n)``. Newton's method finds its minimum in the
+    inverse of the temperature, with each row's weight computed anew at every step: a row whose
+    label has no probability counts for nothing.
     """
-    from scipy.optimize import brentq  # slow to import, and not needed to apply a filter
-
-    known = probabilities[np.arange(len(columns)), columns] > 0
-    if known.sum() < MIN_ROWS:
+    if len(columns) < MIN_ROWS:
         raise UnlabelError(
-            f"calibrate needs at least {MIN_ROWS} reference rows of retained labels, with some "
-            f"confidence in the true label, and found {known.sum()}: give more rows, or leave "
-            "calibrate off."
+            f"Calibration needs at least {MIN_ROWS} rows of labels that stay, and found "
+            f"{len(columns)}: give more rows, or do not calibrate",
+            argument="calibrate",
         )
-    if not known.all():
-        probabilities, columns = probabilities[known], columns[known]
-    for block in row_blocks(probabilities):
-        with np.errstate(divide="ignore"):
-            np.maximum(np.log(block), LOG_OF_ZERO, out=block)
-        block -= block.max(axis=1, keepdims=True)  # so that no power is too large
-    logs = probabilities, probabilities[np.arange(len(columns)), columns]
-    cold, hot = 1 / 2, 2.0
-    while _slope(1 / cold, *logs) <= 0:
-        cold /= 2
-        if cold < COLDEST:
-            raise UnlabelError(
-                "calibrate found no temperature: the filtered confidences are right in all, or "
-                f"nearly all, of the {len(columns)} reference rows of retained labels. Give rows "
-                "that the model was not trained on, or leave calibrate off."
-            )
-    while _slope(1 / hot, *logs) >= 0:
-        hot *= 2
-        if hot > HOTTEST:
-            raise UnlabelError(
-                "calibrate found no temperature: the filtered confidences are no better than "
-                f"chance in the {len(columns)} reference rows of retained labels. Check that the "
-                "true labels belong to these rows, or leave calibrate off."
-            )
-    # As arguments: a closure over the rows would keep them until garbage is collected.
-    return 1 / float(brentq(_slope, 1 / hot, 1 / cold, args=logs, xtol=1e-13, rtol=1e-13))
+    with np.errstate(divide="ignore"):
+        logs = rows.copy() if kind == "logits" else np.log(np.where(rows > NOTHING, rows, 0.0))
+    logs -= logs.max(axis=1, keepdims=True)
+    np.maximum(logs, LOG_OF_ZERO, out=logs)
+    own = logs[np.arange(len(columns)), columns]
+    sharpness = 1.0
+    for _ in range(MAX_STEPS):
+        slope, curve = _derivatives(sharpness, logs, own)
+        step = slope / curve if curve > 0 else np.copysign(np.inf, slope)
+        sharpness = min(max(sharpness - step, sharpness / 4), sharpness * 4)
+        if abs(step) < PRECISION * sharpness or not 1 / HOTTEST <= sharpness <= 1 / COLDEST:
+            break
+    if not 1 / HOTTEST < sharpness < 1 / COLDEST:
+        why = (
+            "the confidences are right in nearly all of these rows. Give rows that the model was "
+            "not trained on"
+            if sharpness > 1
+            else "the confidences are no better than chance. Check that the true labels belong to "
+            "these rows"
+        )
+        raise UnlabelError(
+            f"No temperature fits the {len(columns)} rows of labels that stay: {why}, or do not "
+            "calibrate",
+            argument="calibrate",
+        )
+    return 1 / sharpness
 
 
-def _slope(sharpness: float, logs: Float64s, truth: Float64s) -> float:
-    """Derivative of the log-loss, which is convex in the sharpness 1/temperature."""
-    size = max(1, BLOCK_ENTRIES // logs.shape[1])
-
-    def expected(start: int) -> Float64s:
-        block = logs[start : start + size]
+def _derivatives(sharpness: float, logs: Float64s, own: Float64s) -> tuple[float, float]:
+    """Return the slope and the curvature of the loss in the sharpness, 1 / temperature."""
+    slope = curve = 0.0
+    at = 0
+    for block in row_blocks(logs):
+        truth = own[at : at + len(block)]
+        at += len(block)
         powers = np.exp(sharpness * block)
-        return np.asarray(np.vecdot(powers, block) / powers.sum(axis=1))
-
-    blocks = on_threads(expected, range(0, len(logs), size), thread_limit())
-    return float((np.concatenate(blocks) - truth).mean())
+        totals = powers.sum(axis=1)
+        mean = np.vecdot(powers, block) / totals
+        square = np.vecdot(powers, np.square(block)) / totals
+        explained = (1 - ASTRAY) * np.exp(sharpness * truth) / totals
+        weight = explained / (explained + ASTRAY / logs.shape[1])
+        slope += float(weight @ (mean - truth))
+        curve += float(weight @ (square - np.square(mean)))
+    return slope, curve

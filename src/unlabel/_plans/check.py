@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlabel._labels import SHORT, columns_of, known_columns, label_key, listing
-from unlabel._plans.lookalikes import Lookalikes
-from unlabel._plans.outcome import changes_by_column, problems
+from unlabel._plans.outcome import changes_by_column, matched, problems
+from unlabel._plans.parts import Parts
 from unlabel._plans.text import WIDTH, aligned
 from unlabel._typing import Label
+from unlabel.labels import SHORT, listing, nearest
 
 if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
 
 Labels = tuple[Label, ...]
 MOST_SHOWN = 8
+MOST_COMPARISONS = 50_000  # some seconds at worst; labels beyond get no nearest one
+ALIKE = 0.8  # how similar a misspelt label is, by `difflib`
+DIGITS = re.compile(r"\d")  # these have to be the same, as they number things
+COMPETING = "The parts of a split compete one by one for the top answer."
 
 
 @dataclass(frozen=True)
 class PlanCheck:
-    """The result of checking a plan against the labels of a model.
+    """The result of comparing a plan with the labels of a model.
 
-    Every label of the model is unchanged, renamed, merged, split or retired. ``str(check)`` is a
+    Every label of the model is unchanged, renamed, merged, split or removed. ``str(check)`` is a
     table for people.
 
     Attributes
@@ -36,69 +41,70 @@ class PlanCheck:
     merged : tuple of (label, destination)
         Labels with one destination that others go to as well.
     split : tuple of (label, destinations)
-    retired : tuple of labels
-        In the order of retirement.
+    removed : tuple of labels
+        In the order of removal.
     merged_into : tuple of (destination, labels)
         The labels of the result that several labels go to.
     unlisted : tuple of labels
         Labels of the model that the plan does not list.
     unknown : tuple of (label, nearest label)
         Labels that the plan lists and the model does not have. The nearest label is None
-        where there are too many to compare.
-    without_weights : tuple of (label, destinations)
-        Splits whose weights are yet to be given.
+        where none is near.
     misspelt : tuple of (new label, old label)
-        New labels that look like a label of the model that does not go there.
+        New labels that are nearly written like a label of the model that does not go there.
     other_meaning : tuple of labels
         Labels that are in the result too, but are not unchanged.
-    left : tuple of labels
+    result : tuple of labels
         The result's labels.
     problems : tuple of str
         The reasons why the plan cannot be fitted, none if it can.
+    never_answers : tuple of (label, parts)
+        Splits, with the parts that can never be the top answer, as another part always has more.
     """
 
     unchanged: Labels
     renamed: tuple[tuple[Label, Label], ...]
     merged: tuple[tuple[Label, Label], ...]
     split: tuple[tuple[Label, Labels], ...]
-    retired: Labels
+    removed: Labels
     merged_into: tuple[tuple[Label, Labels], ...]
     unlisted: Labels
     unknown: tuple[tuple[Label, Label | None], ...]
-    without_weights: tuple[tuple[Label, Labels], ...]
     misspelt: tuple[tuple[Label, Label], ...]
     other_meaning: Labels
-    left: Labels
+    result: Labels
     problems: tuple[str, ...]
+    never_answers: tuple[tuple[Label, Labels], ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Give the content as plain data, which JSON can hold."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content as plain data that JSON can hold."""
         return asdict(self)
 
     def __str__(self) -> str:
         into = f"into {len(self.merged_into):,}: " if self.merged_into else ""
-        undecided = [label for label, _ in self.without_weights]
+        never = [part for _, parts in self.never_answers for part in parts]
         rows: list[tuple[str, int, str]] = [
             ("unchanged", len(self.unchanged), _labels(self.unchanged)),
-            ("renamed", len(self.renamed), _each(self.renamed, lambda a, b: f"{a} to {b}")),
+            ("renamed", len(self.renamed), _each(self.renamed, "{} to {}".format)),
             ("merged", len(self.merged), into + _labels([to for to, _ in self.merged_into])),
             ("split", len(self.split), _labels([label for label, _ in self.split])),
-            ("retired", len(self.retired), _labels(self.retired)),
-            ("left", len(self.left), _labels(self.left)),
+            ("removed", len(self.removed), _labels(self.removed)),
         ]
         doubts = [
             ("not listed", len(self.unlisted), _labels(self.unlisted)),
             ("not in the model", len(self.unknown), _each(self.unknown, _with_nearest)),
-            ("without weights", len(undecided), _labels(undecided)),
-            ("misspelt?", len(self.misspelt), _each(self.misspelt, lambda a, b: f"{a}, like {b}")),
+            ("never answers", len(never), _labels(never)),
+            ("misspelt?", len(self.misspelt), _each(self.misspelt, "{}, like {}".format)),
             ("other meaning", len(self.other_meaning), _labels(self.other_meaning)),
         ]
         rows += [row for row in doubts if row[1]]
         digits = max(len(f"{count:,}") for _, count, _ in rows)
         lines = aligned([(name, f"{count:{digits},}", text) for name, count, text in rows])
+        lines += ["", *([COMPETING] if self.split else [])]
         if not self.problems:
-            return "\n".join([*lines, "", "The plan can be fitted."])
-        lines += ["", "The plan cannot be fitted:"]
+            remain = "labels remain" if len(self.result) > 1 else "label remains"
+            return "\n".join([*lines, f"The plan can be fitted: {len(self.result):,} {remain}."])
+        lines.append("The plan cannot be fitted:")
         for problem in self.problems[:MOST_SHOWN]:
             lines += textwrap.wrap(problem, WIDTH, initial_indent="- ", subsequent_indent="  ")
         if len(self.problems) > MOST_SHOWN:
@@ -106,68 +112,58 @@ class PlanCheck:
         return "\n".join(lines)
 
 
-def check(plan: LabelPlan, classes: tuple[Label, ...]) -> PlanCheck:
-    """Compare a plan, which has the model's own labels, with the labels of the model."""
-    changes, columns = changes_by_column(plan, classes), columns_of(classes)
-    left: dict[str, Label] = {}
-    sources: dict[str, list[Label]] = {}
-    goes_to: list[list[str]] = []
+def check_of(plan: LabelPlan, classes: tuple[Label, ...]) -> PlanCheck:
+    """Compare a plan with the labels of a model."""
+    plan, known = matched(plan, classes), {*classes}
+    changes = changes_by_column(plan, classes)
+    sources: dict[Label, list[Label]] = {}  # of the result's labels, in their order
+    sent: dict[Label, Parts] = {}
     for column, label in enumerate(classes):
-        parts = changes.get(column, ((label, 1.0),))
-        goes_to.append([label_key(to) for to, _ in parts])
-        for key, (to, _) in zip(goes_to[-1], parts, strict=True):
-            left.setdefault(key, classes[columns[key]] if key in columns else to)
-            sources.setdefault(key, []).append(label)
-    unchanged, renamed, merged, split = [], [], [], []
-    for label, keys in zip(classes, goes_to, strict=True):
-        if len(keys) > 1:
-            split.append((label, tuple(left[key] for key in keys)))
-        elif keys and len(sources[keys[0]]) > 1:
-            merged.append((label, left[keys[0]]))
-        elif keys and keys[0] != label_key(label):
-            renamed.append((label, left[keys[0]]))
-        elif keys:
-            unchanged.append(label)
-    is_unchanged = set(map(label_key, unchanged))
-    listed = known_columns(plan, classes).tolist()
-    is_listed = set(listed)
-    lookalikes = Lookalikes(classes)
+        sent[label] = changes.get(column, ((label, 1.0),))
+        for to, _ in sent[label]:
+            sources.setdefault(to, []).append(label)
+    one = {label: parts[0][0] for label, parts in sent.items() if len(parts) == 1}
+    alone = {label: to for label, to in one.items() if len(sources[to]) == 1}
+    split = {label: parts for label, parts in sent.items() if len(parts) > 1}
+    unknown = [label for label in plan.changes if label not in known]
+    compared = max(1, MOST_COMPARISONS // len(classes))
     return PlanCheck(
-        unchanged=tuple(unchanged),
-        renamed=tuple(renamed),
-        merged=tuple(merged),
-        split=tuple(split),
-        retired=tuple(classes[column] for column, parts in changes.items() if not parts),
-        merged_into=tuple((left[key], tuple(s)) for key, s in sources.items() if len(s) > 1),
-        unlisted=tuple(label for c, label in enumerate(classes) if c not in is_listed),
+        unchanged=tuple(label for label, to in alone.items() if to == label),
+        renamed=tuple((label, to) for label, to in alone.items() if to != label),
+        merged=tuple((label, to) for label, to in one.items() if label not in alone),
+        split=tuple((label, tuple(dict(parts))) for label, parts in split.items()),
+        removed=tuple(classes[column] for column, parts in changes.items() if not parts),
+        merged_into=tuple((to, tuple(each)) for to, each in sources.items() if len(each) > 1),
+        unlisted=tuple(label for label in classes if label not in plan.changes),
         unknown=tuple(
-            lookalikes.nearest_of([label for c, label in zip(listed, plan, strict=True) if c < 0])
-        ),
-        without_weights=tuple(
-            (label, tuple(to for to, _ in parts))
-            for label, parts in plan.parts
-            if any(weight is None for _, weight in parts)
+            (label, nearest(label, classes) if at < compared else None)
+            for at, label in enumerate(unknown)
         ),
         misspelt=tuple(
             (new, old)
-            for key, new in left.items()
-            if key not in columns
-            and (old := _lookalike_from_elsewhere(new, sources[key], lookalikes)) is not None
+            for new in [to for to in sources if to not in known][:compared]
+            if (old := nearest(new, classes, ALIKE)) is not None
+            and old not in sources[new]
+            and DIGITS.findall(str(old)) == DIGITS.findall(str(new))
         ),
-        other_meaning=tuple(
-            label for key, label in left.items() if key in columns and key not in is_unchanged
+        other_meaning=tuple(to for to in sources if to in known and alone.get(to) != to),
+        result=tuple(sources),
+        problems=tuple(map(str, problems(plan, classes, changes))),
+        never_answers=tuple(
+            (label, never) for label in split if (never := _never_answers(split[label], sources))
         ),
-        left=tuple(left.values()),
-        problems=tuple(problems(plan, classes, changes)),
     )
 
 
-def _lookalike_from_elsewhere(
-    new: Label, sources: Sequence[Label], lookalikes: Lookalikes
-) -> Label | None:
-    near = [*lookalikes.of(new)]
-    going_there = set(map(label_key, sources)) if near else set()
-    return next((old for old in near if label_key(old) not in going_there), None)
+def _never_answers(parts: Parts, sources: dict[Label, list[Label]]) -> Labels:
+    """Return the parts to which nothing else goes and that have less than another part.
+
+    Of equal parts, the first in the result wins.
+    """
+    order = {label: at for at, label in enumerate(sources)}
+    weights = {to: (weight, -order[to]) for to, weight in parts if weight is not None}
+    largest = max(weights.values(), default=None)
+    return tuple(to for to in weights if len(sources[to]) == 1 and weights[to] != largest)
 
 
 def _labels(labels: Sequence[Label]) -> str:

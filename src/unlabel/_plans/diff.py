@@ -5,103 +5,95 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlabel._labels import SHORT, label_key, listing
-from unlabel._plans.parts import Parts
+from unlabel._plans.outcome import matched
+from unlabel._plans.parts import Parts, parts_of
 from unlabel._plans.text import aligned, in_words
 from unlabel._typing import Label
+from unlabel.labels import SHORT
 
 if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
 
-
-@dataclass(frozen=True)
-class Difference:
-    """A label whose destination differs between two plans.
-
-    A destination is a tuple of labels and weights, empty if the label is retired, and None if
-    the plan does not list the label.
-    """
-
-    label: Label
-    first: Parts | None
-    second: Parts | None
+Labels = tuple[Label, ...]
 
 
 @dataclass(frozen=True)
 class PlanDiff:
     """The differences between two plans; ``str(diff)`` is a table for people.
 
+    A destination is a tuple of labels and weights, empty if the label is removed.
+
     Attributes
     ----------
-    destinations : tuple of Difference
-        The labels whose destinations differ, those of the first plan first.
-    retirement : pair of tuples of labels, or None
-        The labels that both plans retire, in the order of each, where the orders differ.
+    dropped : tuple of (label, destination)
+        Labels that the first plan changes and the second keeps.
+    changed : tuple of (label, first destination, second destination)
+    added : tuple of (label, destination)
+        Labels that the second plan changes and the first keeps.
+    order : pair of tuples of labels, or None
+        The labels that both plans remove, in the order of each, where the orders differ.
     unlisted : pair of str, or None
         What becomes of labels that are not listed, where that differs.
     """
 
-    destinations: tuple[Difference, ...]
-    retirement: tuple[tuple[Label, ...], tuple[Label, ...]] | None
+    dropped: tuple[tuple[Label, Parts], ...]
+    changed: tuple[tuple[Label, Parts, Parts], ...]
+    added: tuple[tuple[Label, Parts], ...]
+    order: tuple[Labels, Labels] | None
     unlisted: tuple[str, str] | None
 
     def __bool__(self) -> bool:
-        return bool(self.destinations or self.retirement or self.unlisted)
+        return any(asdict(self).values())
 
-    def as_dict(self) -> dict[str, Any]:
-        """Give the content as plain data, which JSON can hold."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content as plain data that JSON can hold."""
         return asdict(self)
 
     def __str__(self) -> str:
         if not self:
             return "The plans make the same changes."
-        rows = [("label", "first plan", "second plan")]
+        rows = [(f"- {SHORT.repr(label)}", in_words(parts)) for label, parts in self.dropped]
         rows += [
-            (SHORT.repr(each.label), _in_words(each.first), _in_words(each.second))
-            for each in self.destinations
+            (f"~ {SHORT.repr(label)}", f"{in_words(first)} -> {in_words(second)}")
+            for label, first, second in self.changed
         ]
-        if self.retirement:
-            first, second = map(listing, self.retirement)
-            rows.append(("retired in the order", first, second))
+        rows += [(f"+ {SHORT.repr(label)}", in_words(parts)) for label, parts in self.added]
+        if self.order:
+            rows.append(("~ order of removal", " -> ".join(map(str, self.order))))
         if self.unlisted:
-            rows.append(("labels not listed", *self.unlisted))
-        return "\n".join(aligned(rows))
+            rows.append(("~ labels not listed", " -> ".join(self.unlisted)))
+        counts = map(len, (self.dropped, self.changed, self.added))
+        total = "{:,} dropped, {:,} changed, {:,} added.".format(*counts)
+        return "\n".join([*aligned(rows), total])
 
 
-def diff(a: LabelPlan, b: LabelPlan) -> PlanDiff:
-    """Compare two plans: destinations, the order of retirement, and the rule for unlisted labels.
-
-    Examples
-    --------
-    >>> from unlabel import LabelPlan
-    >>> print(diff(LabelPlan({"cat": None, "lynx": "other"}), LabelPlan({"cat": "other"})))
-    label   first plan  second plan
-    'cat'   retired     'other'
-    'lynx'  'other'     not listed
-    """
-    first, second = ({label_key(label): parts for label, parts in p.parts} for p in (a, b))
-    labels = {label_key(label): label for label in (*b, *a)}
-    ordered = dict.fromkeys([*first, *second])
-    retired = [
-        tuple(labels[key] for key, parts in one.items() if not parts and other.get(key) == ())
+def diff_of(a: LabelPlan, b: LabelPlan) -> PlanDiff:
+    """Compare two plans: destinations, the order of removal, and the rule for unlisted labels."""
+    labels = [label for listed, parts in parts_of(a) for label in (listed, *dict(parts))]
+    first, second = (dict(parts_of(matched(plan, labels))) for plan in (a, b))
+    dropped, changed, added = [], [], []
+    for label in dict.fromkeys([*first, *second]):
+        stays: Parts = ((label, 1.0),)
+        before, after = (
+            parts.get(label, () if plan.unlisted == "remove" else stays)
+            for parts, plan in ((first, a), (second, b))
+        )
+        if before == after:
+            continue
+        if after == stays:
+            dropped.append((label, before))
+        elif before == stays:
+            added.append((label, after))
+        else:
+            changed.append((label, before, after))
+    removed = [
+        tuple(label for label, parts in one.items() if not parts and other.get(label) == ())
         for one, other in ((first, second), (second, first))
     ]
     return PlanDiff(
-        destinations=tuple(
-            Difference(labels[key], first.get(key), second.get(key))
-            for key in ordered
-            if not _same(first.get(key), second.get(key))
-        ),
-        retirement=(retired[0], retired[1]) if retired[0] != retired[1] else None,
+        dropped=tuple(dropped),
+        changed=tuple(changed),
+        added=tuple(added),
+        order=(removed[0], removed[1]) if removed[0] != removed[1] else None,
         unlisted=(a.unlisted, b.unlisted) if a.unlisted != b.unlisted else None,
     )
-
-
-def _same(one: Parts | None, other: Parts | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return [(label_key(to), w) for to, w in one] == [(label_key(to), w) for to, w in other]
-
-
-def _in_words(parts: Parts | None) -> str:
-    return "not listed" if parts is None else in_words(parts)

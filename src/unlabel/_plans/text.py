@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from itertools import zip_longest
 
-from unlabel._labels import SHORT
 from unlabel._plans.parts import Parts
+from unlabel.labels import SHORT
 
-WIDTH, WIDEST = 80, 26
-GAP = "  "
+WIDTH, GAP = 80, "  "
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lay out rows of cells as lines, wrapping cells that are too wide."""
-    columns = [*zip(*rows, strict=True)]
-    widths = [min(max(map(len, column)), WIDEST) for column in columns[:-1]]
-    widths.append(WIDTH - sum(widths) - len(GAP) * len(widths))
+    """Lay out rows of cells as lines, wrapping the last one."""
+    *widths, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []
-    for row in rows:
-        cells = [textwrap.wrap(cell, w) or [""] for cell, w in zip(row, widths, strict=True)]
-        for pieces in zip_longest(*cells, fillvalue=""):
-            padded = (piece.ljust(w) for piece, w in zip(pieces, widths, strict=True))
-            lines.append(GAP.join(padded).rstrip())
+    for *cells, last in rows:
+        start = "".join(c.ljust(w) + GAP for c, w in zip(cells, widths, strict=True))
+        wrapped = textwrap.wrap(last, max(WIDTH - len(start), WIDTH // 2)) or [""]
+        lines += [(start + wrapped[0]).rstrip(), *(" " * len(start) + w for w in wrapped[1:])]
     return lines
 
 
 def in_words(parts: Parts) -> str:
-    """Describe where a label goes."""
-    if not parts:
-        return "retired"
-    if len(parts) == 1:
-        return SHORT.repr(parts[0][0])
-    return ", ".join(
-        SHORT.repr(to) if weight is None else f"{weight:.4g} {SHORT.repr(to)}"
-        for to, weight in parts
-    ) + (" (without weights)" if parts[0][1] is None else "")
+    """Return where a label goes, in words."""
+    if len(parts) < 2:
+        return SHORT.repr(parts[0][0]) if parts else "removed"
+    if any(weight is None for _, weight in parts):
+        return ", ".join(SHORT.repr(to) for to, _ in parts) + " (without weights)"
+    return ", ".join(f"{weight:.4g} {SHORT.repr(to)}" for to, weight in parts)

@@ -18,7 +18,6 @@ from unlabel._tables.plans import filter_of_texts
 from unlabel._tables.predictions import kind_of, reading_of
 from unlabel._tables.streaming import fit_table
 from unlabel._typing import Method
-from unlabel.bench.commands import app as bench
 from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
 from unlabel.cli.evaluate import evaluate
@@ -55,7 +54,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-app.add_typer(bench, name="bench")
 app.add_typer(plan, name="plan")
 
 

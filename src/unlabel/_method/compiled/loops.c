@@ -28,49 +28,49 @@ INLINE double scale_of(double below)
 #define NAME(name) name##_float
 #define EXPONENTIAL exponential_float
 #define SCALED(value, total, inverse) ((value) * (inverse)) /* as exact, rounded to a float */
-/* Where retired labels lead by this much, a float's exponential would lose some that decide. */
+/* Where removed labels lead by this much, a float's exponential would lose some that decide. */
 #define NEEDS_DOUBLE(scale) ((scale) < 1e-26)
 #include "rows.h"
 
 static const char filter_rows_doc[] =
-    "filter_rows(rows, out, mass, order, pulls, shares, numbers, sources, starts, weights, retired,\n"
-    "item_size, logits, temperature, tolerance)\n--\n\n"
+    "filter_rows(rows, out, mass, order, residual_weights, shares, numbers, sources, starts, weights,\n"
+    "removed, item_size, logits, temperature, tolerance)\n--\n\n"
     "Write the filtered rows, NaN for one that is not valid, and return the first such row or -1.";
 
 static PyObject *filter_rows(PyObject *self, PyObject *args)
 {
-    enum { ROWS, OUT, MASS, ORDER, PULLS, SHARES, STEPS, SOURCES, STARTS, WEIGHTS, BUFFERS };
+    enum { ROWS, OUT, MASS, ORDER, RESIDUALS, SHARES, STEPS, SOURCES, STARTS, WEIGHTS, BUFFERS };
     Py_buffer given[BUFFERS];
     Py_ssize_t item, n_rows, bad = -1;
     Recipe r;
     double *scratch = NULL;
     (void)self;
     memset(given, 0, sizeof given);
-    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*z*z*z*nnpdd", &given[ROWS], &given[OUT],
-                          &given[MASS], &given[ORDER], &given[PULLS], &given[SHARES], &given[STEPS],
-                          &given[SOURCES], &given[STARTS], &given[WEIGHTS], &r.retired, &item,
+    if (!PyArg_ParseTuple(args, "y*w*w*y*y*y*y*z*z*z*nnpdd", &given[ROWS], &given[OUT],
+                          &given[MASS], &given[ORDER], &given[RESIDUALS], &given[SHARES], &given[STEPS],
+                          &given[SOURCES], &given[STARTS], &given[WEIGHTS], &r.removed, &item,
                           &r.logits, &r.temperature, &r.tolerance))
         return NULL;
     r.labels = given[ORDER].len / 8;
     r.steps = given[STEPS].len / (8 * 4);
     r.order = given[ORDER].buf;
-    r.pulls = given[PULLS].buf;
+    r.residual_weights = given[RESIDUALS].buf;
     r.shares = given[SHARES].buf;
     r.diagonal = given[STEPS].buf;
     r.complement = r.diagonal + r.steps;
-    r.quiet = r.complement + r.steps;
-    r.weight = r.quiet + r.steps;
+    r.no_residual_below = r.complement + r.steps;
+    r.share_sums = r.no_residual_below + r.steps;
     r.sources = given[SOURCES].buf;
     r.starts = given[STARTS].buf;
     r.weights = given[WEIGHTS].buf;
     r.entries = given[SOURCES].len / 8;
-    r.results = r.sources == NULL ? r.labels - r.retired : given[STARTS].len / 8 - 1;
+    r.results = r.sources == NULL ? r.labels - r.removed : given[STARTS].len / 8 - 1;
     n_rows = r.labels > 0 && (item == 4 || item == 8) ? given[ROWS].len / (r.labels * item) : -1;
-    if (n_rows < 0 || r.retired < 0 || r.retired >= r.labels || (r.steps != 0 && r.steps != r.retired) ||
+    if (n_rows < 0 || r.removed < 0 || r.removed >= r.labels || (r.steps != 0 && r.steps != r.removed) ||
         given[ROWS].len != n_rows * r.labels * item ||
         given[OUT].len != n_rows * r.results * item || given[WEIGHTS].len != 8 * r.entries ||
-        given[PULLS].len != 8 * r.steps * r.labels || given[SHARES].len != given[PULLS].len ||
-        (given[MASS].buf != NULL && given[MASS].len != 8 * n_rows)) {
+        given[RESIDUALS].len != 8 * r.steps * r.labels || given[SHARES].len != given[RESIDUALS].len ||
+        given[MASS].len != 8 * n_rows) {
         PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
         goto done;
     }
@@ -80,7 +80,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
             goto done;
         }
     for (Py_ssize_t e = 0; e < r.entries; e++)
-        if (r.sources[e] < 0 || r.sources[e] >= r.labels - r.retired) {
+        if (r.sources[e] < 0 || r.sources[e] >= r.labels - r.removed) {
             PyErr_SetString(PyExc_ValueError, "the merge names a label that does not exist");
             goto done;
         }
@@ -100,7 +100,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     Runs runs = {0, (Py_ssize_t *)(scratch + 3 * r.labels), (Py_ssize_t *)(scratch + 4 * r.labels)};
     int64_t *columns = (int64_t *)(scratch + 10 * r.labels + 3 * r.results);
     find_runs(&r, &runs);
-    for (Py_ssize_t e = 0; e < r.entries; e++) columns[e] = r.order[r.retired + r.sources[e]];
+    for (Py_ssize_t e = 0; e < r.entries; e++) columns[e] = r.order[r.removed + r.sources[e]];
     if (r.labels <= NARROW && r.results <= NARROW)
         bad = item == 4 ? filter_narrow_float(&r, rows, n_rows, out, mass)
                         : filter_narrow_double(&r, rows, n_rows, out, mass);
@@ -116,83 +116,21 @@ done:
     return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(bad);
 }
 
-static const char statistics_doc[] =
-    "statistics(rows, mean, direction, rounding)\n--\n\n"
-    "Write the mean of rows whose label comes first, and the average direction in which they leave\n"
-    "it; return how many do by more than rounding.";
-
-/* One pass for the mean, what rounding loses of its sums carried along, and one for the direction. */
-CLONED static Py_ssize_t describe(const double *rows, Py_ssize_t n_rows, Py_ssize_t n, double *mean,
-                                  double *direction, double rounding, double *away)
-{
-    Py_ssize_t informative = 0;
-    double *lost = away;
-    for (Py_ssize_t j = 0; j < n; j++) mean[j] = lost[j] = direction[j] = 0.0;
-    for (Py_ssize_t i = 0; i < n_rows; i++)
-        for (Py_ssize_t j = 0; j < n; j++) {
-            double entry = rows[i * n + j] - lost[j], sum = mean[j] + entry;
-            lost[j] = (sum - mean[j]) - entry;
-            mean[j] = sum;
-        }
-    for (Py_ssize_t j = 0; j < n; j++) mean[j] /= (double)n_rows;
-    double others = product_double(mean + 1, mean + 1, n - 1), square = others + mean[0] * mean[0];
-    for (Py_ssize_t i = 0; i < n_rows; i++) {
-        const double *row = rows + i * n;
-        double along = product_double(row + 1, mean + 1, n - 1);
-        double part = (along + row[0] * mean[0]) / square;
-        for (Py_ssize_t j = 0; j < n; j++) away[j] = fabs(row[j] - part * mean[j]);
-        /* Its own entry is not subtracted from a number that is close to it. */
-        away[0] = fabs(row[0] * others - mean[0] * along) / square;
-        double length = sum_double(away, n), scale = 1.0 / length;
-        if (!(length > rounding)) continue;
-        informative++;
-        for (Py_ssize_t j = 0; j < n; j++) direction[j] += away[j] * scale;
-    }
-    for (Py_ssize_t j = 0; j < n && informative; j++) direction[j] /= (double)informative;
-    return informative;
-}
-
-static PyObject *statistics(PyObject *self, PyObject *args)
-{
-    Py_buffer rows = {0}, mean = {0}, direction = {0};
-    double rounding, *scratch = NULL;
-    Py_ssize_t n, n_rows, informative = 0;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "y*w*w*d", &rows, &mean, &direction, &rounding)) return NULL;
-    n = mean.len / 8;
-    n_rows = n > 0 ? rows.len / (8 * n) : 0;
-    if (n_rows == 0 || rows.len != 8 * n * n_rows || direction.len != mean.len)
-        PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
-    else if ((scratch = PyMem_Malloc((size_t)n * sizeof(double))) == NULL)
-        PyErr_NoMemory();
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        informative = describe(rows.buf, n_rows, n, mean.buf, direction.buf, rounding, scratch);
-        Py_END_ALLOW_THREADS
-    }
-    PyMem_Free(scratch);
-    PyBuffer_Release(&rows);
-    PyBuffer_Release(&mean);
-    PyBuffer_Release(&direction);
-    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(informative);
-}
-
 static const char restrict_doc[] =
-    "restrict(rows, lists, of_row, mass, item_size, absolute)\n--\n\n"
-    "Leave rows only the labels that their lists allow, in place.";
+    "restrict(rows, lists, of_row, mass, item_size)\n--\n\n"
+    "Leave rows only the labels that their lists allow, in place, and write the mass of the others.";
 
 static PyObject *restrict_rows(PyObject *self, PyObject *args)
 {
     Py_buffer rows = {0}, lists = {0}, of_row = {0}, mass = {0};
     Py_ssize_t item, n = 0, n_rows;
-    int absolute;
     (void)self;
-    if (!PyArg_ParseTuple(args, "w*y*y*z*np", &rows, &lists, &of_row, &mass, &item, &absolute))
+    if (!PyArg_ParseTuple(args, "w*y*y*w*n", &rows, &lists, &of_row, &mass, &item))
         return NULL;
     n_rows = of_row.len / 8;
     if ((item == 4 || item == 8) && n_rows > 0) n = rows.len / (n_rows * item);
     const int64_t *number = of_row.buf;
-    int fits = rows.len == n_rows * n * item && (mass.buf == NULL || mass.len == 8 * n_rows);
+    int fits = rows.len == n_rows * n * item && mass.len == 8 * n_rows;
     for (Py_ssize_t i = 0; i < n_rows && fits; i++)
         fits = number[i] >= 0 && (number[i] + 1) * n <= lists.len;
     if (!fits)
@@ -200,9 +138,9 @@ static PyObject *restrict_rows(PyObject *self, PyObject *args)
     else {
         Py_BEGIN_ALLOW_THREADS
         if (item == 4)
-            restrict_float(rows.buf, n_rows, n, lists.buf, number, mass.buf, absolute);
+            restrict_float(rows.buf, n_rows, n, lists.buf, number, mass.buf);
         else
-            restrict_double(rows.buf, n_rows, n, lists.buf, number, mass.buf, absolute);
+            restrict_double(rows.buf, n_rows, n, lists.buf, number, mass.buf);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&rows);
@@ -215,7 +153,6 @@ static PyObject *restrict_rows(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {{"filter_rows", filter_rows, METH_VARARGS, filter_rows_doc},
                                 {"restrict", restrict_rows, METH_VARARGS, restrict_doc},
-                                {"statistics", statistics, METH_VARARGS, statistics_doc},
                                 {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_loops", NULL, 0, methods,

@@ -13,8 +13,10 @@
 #define LANES 32       /* so many of them */
 #define EACH_LANE for (int l = 0; l < LANES; l++)
 
-/* Compiled once per kind of processor where the loader can choose, as glibc's does. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
+/* Compiled once per kind of processor where the loader can choose, as glibc's does; not under
+ * AddressSanitizer, which starts after that choice. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute) && \
+    !defined(__SANITIZE_ADDRESS__)
 #if __has_attribute(target_clones)
 #define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
@@ -28,13 +30,13 @@
 #define INLINE static inline
 #endif
 
-/* `unlabel._method.chain.Recipe`, and what is asked of it. Labels stand in the recipe's order,
- * the retired ones first: what a step leaves of a row is a suffix of it. */
+/* `unlabel._method.recipe.Recipe`, and what is asked of it. Labels stand in the recipe's order,
+ * the removed ones first: what a step leaves of a row is a suffix of it. */
 typedef struct {
-    Py_ssize_t labels, retired, steps;
+    Py_ssize_t labels, removed, steps;
     const int64_t *order;
-    const double *pulls, *shares;                         /* one row per step */
-    const double *diagonal, *complement, *quiet, *weight; /* one number per step */
+    const double *residual_weights, *shares; /* one row per step */
+    const double *diagonal, *complement, *no_residual_below, *share_sums; /* one number per step */
     /* `unlabel._method.merge.Merge`, if there is one: the sources of each result, one after another. */
     Py_ssize_t results, entries;
     const int64_t *sources, *starts; /* with the end of the last one */
@@ -51,7 +53,7 @@ typedef struct {
 INLINE void find_runs(const Recipe *r, Runs *runs)
 {
     Py_ssize_t last = -1; /* the run that ends at the column before */
-    for (Py_ssize_t j = r->retired; j < r->labels; j++) {
+    for (Py_ssize_t j = r->removed; j < r->labels; j++) {
         if (last < 0 || r->order[j] != runs->starts[last] + runs->lengths[last]) {
             runs->starts[++last] = r->order[j];
             runs->lengths[last] = 0;
@@ -68,10 +70,10 @@ INLINE void mixing(const Recipe *r, Py_ssize_t t, double label, double rest, dou
     /* rho and 1 - rho, times the mass; the latter added up, as a subtraction would lose digits. */
     double residual = r->diagonal[t] * label - along;
     double remainder = r->complement[t] * label + rest + along;
-    double shared = residual * r->weight[t], inverse = 1.0 / (remainder + shared);
-    int none = !(rest > NOTHING), quiet = residual <= 0.0;
-    *own = none ? 0.0 : quiet ? 1.0 : remainder * inverse / rest;
-    *given = none ? 1.0 : quiet ? 0.0 : shared * inverse;
+    double shared = residual * r->share_sums[t], inverse = 1.0 / (remainder + shared);
+    int none = !(rest > NOTHING), zero = residual <= 0.0;
+    *own = none ? 0.0 : zero ? 1.0 : remainder * inverse / rest;
+    *given = none ? 1.0 : zero ? 0.0 : shared * inverse;
 }
 
 /* Join what a loop has side by side, pair by pair. */
@@ -168,10 +170,9 @@ INLINE double logarithm(double x)
     return exponent * 0x1.62e42fefa39efp-1 + s * p;
 }
 
-/* A part of the largest mass, to a power; what counts as nothing stays nothing. */
-INLINE double power(double part, double exponent)
+/* A logit of the calibrated model; what counts as nothing stays nothing at any temperature. */
+INLINE double calibrated(double x, int is_logit, double sharpness)
 {
-    double fine = part > NOTHING ? part : 1.0;
-    double raised = exponential_double(logarithm(fine) * exponent);
-    return part > NOTHING ? raised : 0.0;
+    double fine = x > NOTHING ? x : 1.0;
+    return (is_logit ? x : x > NOTHING ? logarithm(fine) : -INFINITY) * sharpness;
 }

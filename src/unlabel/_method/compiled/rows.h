@@ -5,10 +5,10 @@
  */
 
 /* Rows as positive masses: probabilities as they are, logits as exponentials. Retained labels have
- * a scale of their own, so what a softmax would lose next to a retired label is kept. */
+ * a scale of their own, so what a softmax would lose next to a removed label is kept. */
 typedef struct {
     const REAL *masses;            /* in the order of the model's labels */
-    double kept, retired;          /* the masses of the retained and of the retired labels */
+    double kept, removed;          /* the masses of the retained and of the removed labels */
     double scale;                  /* what the retained masses are to be multiplied by */
     int is_valid;
 } NAME(Row);
@@ -35,28 +35,28 @@ INLINE double NAME(product)(const double *a, const double *b, Py_ssize_t n)
     return total + sums[0];
 }
 
-/* Sum up the masses of a row, `keep` being 1 for a retained label and 0 for a retired one. */
+/* Sum up the masses of a row, `keep` being 1 for a retained label and 0 for a removed one. */
 INLINE void NAME(weigh)(NAME(Row) *row, const REAL *keep, Py_ssize_t n)
 {
-    double kept[SUMS] = {0}, retired[SUMS] = {0}, last_kept = 0.0, last_retired = 0.0;
+    double kept[SUMS] = {0}, removed[SUMS] = {0}, last_kept = 0.0, last_removed = 0.0;
     REAL low[SUMS] = {0}, lowest = 0;
     const REAL *x = row->masses;
     Py_ssize_t j = 0;
     for (; j + SUMS <= n; j += SUMS) {
         for (int s = 0; s < SUMS; s++) kept[s] += x[j + s] * keep[j + s];
-        for (int s = 0; s < SUMS; s++) retired[s] += x[j + s] * (1 - keep[j + s]);
+        for (int s = 0; s < SUMS; s++) removed[s] += x[j + s] * (1 - keep[j + s]);
         for (int s = 0; s < SUMS; s++) low[s] = SMALLER(low[s], x[j + s]);
     }
     for (; j < n; j++) {
         last_kept += x[j] * keep[j];
-        last_retired += x[j] * (1 - keep[j]);
+        last_removed += x[j] * (1 - keep[j]);
         lowest = SMALLER(lowest, x[j]);
     }
     JOIN(kept, SUM)
-    JOIN(retired, SUM)
+    JOIN(removed, SUM)
     JOIN(low, SMALLER)
     row->kept = last_kept + kept[0];
-    row->retired = last_retired + retired[0];
+    row->removed = last_removed + removed[0];
     row->is_valid = lowest >= 0 && low[0] >= 0;
 }
 
@@ -87,23 +87,23 @@ INLINE void NAME(raise)(NAME(Row) *row, const REAL *x, const REAL *keep, Py_ssiz
     for (j = 0; j < n; j++) masses[j] = EXPONENTIAL(x[j] - (keep[j] > 0 ? kept_top : top));
     row->masses = masses;
     NAME(weigh)(row, keep, n);
-    row->is_valid = top > -INFINITY && row->kept + row->retired < INFINITY;
+    row->is_valid = top > -INFINITY && row->kept + row->removed < INFINITY;
 }
 
 /* The next step whose label may have a residual: the others' mass is at least what is kept. */
 INLINE Py_ssize_t NAME(next_step)(const Recipe *r, const double *v, double kept, Py_ssize_t t)
 {
     for (; t + SUMS <= r->steps; t += SUMS) {
-        int loud = 0;
-        for (int s = 0; s < SUMS; s++) loud |= v[t + s] > r->quiet[t + s] * kept;
-        if (loud) break;
+        int has_residual = 0;
+        for (int s = 0; s < SUMS; s++) has_residual |= v[t + s] > r->no_residual_below[t + s] * kept;
+        if (has_residual) break;
     }
-    while (t < r->steps && v[t] <= r->quiet[t] * kept) t++;
+    while (t < r->steps && v[t] <= r->no_residual_below[t] * kept) t++;
     return t;
 }
 
 /* Take a row along the steps. Gives the sum of what they keep, or 0 where none has a residual:
- * then the row is only to be divided, and `v` has no more than its retired labels. */
+ * then the row is only to be divided, and `v` has no more than its removed labels. */
 INLINE double NAME(follow)(const Recipe *r, const NAME(Row) *row, double *v)
 {
     Py_ssize_t n = r->labels, k = r->steps, m = n - k;
@@ -113,9 +113,9 @@ INLINE double NAME(follow)(const Recipe *r, const NAME(Row) *row, double *v)
     for (Py_ssize_t j = 0; j < k; j++) v[j] = row->masses[r->order[j]];
     for (Py_ssize_t t = NAME(next_step)(r, v, kept, 0); t < k; t = NAME(next_step)(r, v, kept, t)) {
         double own, given, rest = kept + NAME(sum)(v + t + 1, k - t - 1);
-        const double *share = r->shares + t * n, *pull = r->pulls + t * n;
+        const double *share = r->shares + t * n, *pull = r->residual_weights + t * n;
         double label = v[t++];
-        if (label <= r->quiet[t - 1] * rest && rest > NOTHING) continue;
+        if (label <= r->no_residual_below[t - 1] * rest && rest > NOTHING) continue;
         if (!gathered)
             for (Py_ssize_t j = k; j < n; j++) v[j] = row->masses[r->order[j]] * row->scale;
         gathered = 1;
@@ -127,17 +127,6 @@ INLINE double NAME(follow)(const Recipe *r, const NAME(Row) *row, double *v)
         if (!(kept > NOTHING)) kept = 0.0;
     }
     return gathered ? kept : 0.0;
-}
-
-/* Raise masses to the power 1/temperature and divide them by their sum. */
-INLINE void NAME(temper)(double *v, Py_ssize_t n, double temperature)
-{
-    double sharpness = 1.0 / temperature, top = 0.0, total;
-    for (Py_ssize_t j = 0; j < n; j++) top = v[j] > top ? v[j] : top;
-    double part = 1.0 / top;
-    for (Py_ssize_t j = 0; j < n; j++) v[j] = power(v[j] * part, sharpness);
-    total = NAME(sum)(v, n);
-    for (Py_ssize_t j = 0; j < n; j++) v[j] /= total;
 }
 
 /* Add up masses by result, given the place of each source, and give the sum of the results: another
@@ -166,22 +155,18 @@ INLINE void NAME(write)(const Recipe *r, double *v, double total, REAL *out)
     Py_ssize_t n = r->results;
     double inverse = 1.0 / total;
     (void)inverse;
-    if (r->temperature != 1.0) {
-        NAME(temper)(v, n, r->temperature);
-        for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)v[j];
-    } else
-        for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(v[j], total, inverse);
+    for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(v[j], total, inverse);
 }
 
 /* Write the retained part of a row that has no residual: run by run, or label by label. */
 INLINE void NAME(rescale)(const Recipe *r, const NAME(Row) *row, const Runs *runs, REAL *out)
 {
     const REAL *x = row->masses;
-    Py_ssize_t n = r->labels - r->retired, done = 0;
+    Py_ssize_t n = r->labels - r->removed, done = 0;
     double total = row->kept, inverse = 1.0 / total;
     (void)inverse;
     if (4 * runs->number > n) {
-        for (Py_ssize_t j = 0; j < n; j++) out[j] = x[r->order[r->retired + j]];
+        for (Py_ssize_t j = 0; j < n; j++) out[j] = x[r->order[r->removed + j]];
         for (Py_ssize_t j = 0; j < n; j++) out[j] = (REAL)SCALED(out[j], total, inverse);
         return;
     }
@@ -199,19 +184,30 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
                                            REAL *out, double *mass, const Runs *runs,
                                            const int64_t *columns, double *v, double *merged)
 {
-    Py_ssize_t n = r->labels, first = r->retired, m = r->results, bad = -1;
-    REAL *keep = (REAL *)(v + n), *raised = keep + n;
+    Py_ssize_t n = r->labels, first = r->removed, m = r->results, bad = -1;
+    REAL *keep = (REAL *)(v + n), *raised = keep + n, *cooled = (REAL *)(v + 5 * n);
+    double sharpness = 1.0 / r->temperature;
     for (Py_ssize_t j = 0; j < n; j++) keep[r->order[j]] = j >= first;
     for (Py_ssize_t i = 0; i < n_rows; i++) {
         const REAL *x = rows + i * n;
         REAL *result = out + i * m;
         NAME(Row) row = {.masses = x, .scale = 1.0};
-        if (r->logits) {
+        if (r->temperature != 1.0) { /* such rows are doubles */
+            int is_valid = 1;
+            if (!r->logits) {
+                NAME(weigh)(&row, keep, n);
+                is_valid = row.is_valid && fabs(row.kept + row.removed - 1.0) <= r->tolerance;
+            }
+            for (Py_ssize_t j = 0; j < n; j++)
+                cooled[j] = (REAL)calibrated(x[j], r->logits, sharpness);
+            NAME(raise)(&row, cooled, keep, n, raised);
+            row.is_valid &= is_valid;
+        } else if (r->logits) {
             NAME(raise)(&row, x, keep, n, raised);
             if (NEEDS_DOUBLE(row.scale)) {
                 double *wide = v + 5 * n, *finer = merged + m;
                 for (Py_ssize_t j = 0; j < n; j++) wide[j] = x[j];
-                Py_ssize_t found = filter_wide_double(r, wide, 1, finer, mass ? mass + i : NULL, runs,
+                Py_ssize_t found = filter_wide_double(r, wide, 1, finer, mass + i, runs,
                                                       columns, wide + n, finer + m);
                 if (bad < 0 && found == 0) bad = i;
                 for (Py_ssize_t j = 0; j < m; j++) result[j] = (REAL)finer[j];
@@ -219,10 +215,10 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
             }
         } else {
             NAME(weigh)(&row, keep, n);
-            row.is_valid &= fabs(row.kept + row.retired - 1.0) <= r->tolerance;
+            row.is_valid &= fabs(row.kept + row.removed - 1.0) <= r->tolerance;
         }
         double kept = row.kept * row.scale;
-        if (mass) mass[i] = row.is_valid ? row.retired / (row.retired + kept) : NAN;
+        mass[i] = row.is_valid ? row.removed / (row.removed + kept) : NAN;
         if (!row.is_valid) {
             if (bad < 0) bad = i;
             for (Py_ssize_t j = 0; j < m; j++) result[j] = NAN;
@@ -235,7 +231,7 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
             NAME(write)(r, merged, total, result);
             continue;
         }
-        if (only_divided && r->temperature == 1.0) {
+        if (only_divided) {
             NAME(rescale)(r, &row, runs, result);
             continue;
         }
@@ -250,10 +246,10 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
     return bad;
 }
 
-/* Leave rows only their allowed labels, in place: divided by their sum, all the same where they
- * have none, or as they are if `absolute`. Writes the part of each row that was not allowed. */
-CLONED static void NAME(restrict)(REAL *rows, Py_ssize_t n_rows, Py_ssize_t n, const uint8_t *lists,
-                                  const int64_t *of_row, double *mass, int absolute)
+/* Leave rows only their allowed labels, in place: divided by their sum, or all the same where they
+ * have none. Writes the part of each row that was not allowed, all of it there. */
+CLONED static void NAME(restrict)(REAL *rows, Py_ssize_t n_rows, Py_ssize_t n,
+                                  const uint8_t *lists, const int64_t *of_row, double *mass)
 {
     for (Py_ssize_t i = 0; i < n_rows; i++) {
         REAL *x = rows + i * n;
@@ -266,16 +262,13 @@ CLONED static void NAME(restrict)(REAL *rows, Py_ssize_t n_rows, Py_ssize_t n, c
         JOIN(kept, SUM)
         double total = last_kept + kept[0], inverse = 1.0 / total;
         (void)inverse;
-        if (mass) { /* added up: a subtraction would lose digits */
-            for (j = 0; j + SUMS <= n; j += SUMS)
-                for (int s = 0; s < SUMS; s++) lost[s] += x[j + s] * (REAL)(1 - allowed[j + s]);
-            for (; j < n; j++) last_lost += x[j] * (REAL)(1 - allowed[j]);
-            JOIN(lost, SUM)
-            mass[i] = (last_lost + lost[0]) / (last_lost + lost[0] + total);
-        }
-        if (absolute)
-            for (j = 0; j < n; j++) x[j] *= (REAL)allowed[j];
-        else if (!(total <= NOTHING)) /* rows that are not valid stay NaN */
+        /* Added up: a subtraction would lose digits. */
+        for (j = 0; j + SUMS <= n; j += SUMS)
+            for (int s = 0; s < SUMS; s++) lost[s] += x[j + s] * (REAL)(1 - allowed[j + s]);
+        for (; j < n; j++) last_lost += x[j] * (REAL)(1 - allowed[j]);
+        JOIN(lost, SUM)
+        mass[i] = total > NOTHING ? (last_lost + lost[0]) / (last_lost + lost[0] + total) : 1.0;
+        if (total > NOTHING)
             for (j = 0; j < n; j++) x[j] = (REAL)SCALED(x[j] * (REAL)allowed[j], total, inverse);
         else {
             for (j = 0; j < n; j++) number += allowed[j];
@@ -299,7 +292,7 @@ INLINE void NAME(lay)(const Recipe *r, const REAL *rows, int size, REAL x[][LANE
  * row has no finite logit. */
 INLINE void NAME(raise_lanes)(const Recipe *r, REAL x[][LANES], double scale[LANES])
 {
-    int n = (int)r->labels, first = (int)r->retired;
+    int n = (int)r->labels, first = (int)r->removed;
     REAL top[LANES], kept_top[LANES];
     EACH_LANE kept_top[l] = -INFINITY;
     for (int j = first; j < n; j++)
@@ -319,7 +312,9 @@ INLINE void NAME(raise_lanes)(const Recipe *r, REAL x[][LANES], double scale[LAN
 CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, Py_ssize_t n_rows,
                                              REAL *out, double *mass)
 {
-    const int n = (int)r->labels, k = (int)r->steps, first = (int)r->retired, m = (int)r->results;
+    const int n = (int)r->labels, k = (int)r->steps, first = (int)r->removed, m = (int)r->results;
+    const int are_logits = r->logits || r->temperature != 1.0;
+    const double sharpness = 1.0 / r->temperature;
     Py_ssize_t bad = -1;
     REAL x[NARROW][LANES];
     double v[NARROW][LANES], rest[NARROW + 1][LANES];
@@ -330,7 +325,18 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
         NAME(lay)(r, rows + start * n, size, x);
         EACH_LANE kept[l] = gone[l] = 0.0;
         EACH_LANE low[l] = 0;
-        if (r->logits)
+        EACH_LANE valid[l] = 1.0;
+        if (r->temperature != 1.0) {
+            double total[LANES] = {0};
+            for (int j = 0; j < n && !r->logits; j++) {
+                EACH_LANE total[l] += x[j][l];
+                EACH_LANE valid[l] = x[j][l] >= 0 ? valid[l] : NAN;
+            }
+            EACH_LANE valid[l] = r->logits || fabs(total[l] - 1.0) <= r->tolerance ? valid[l] : NAN;
+            for (int j = 0; j < n; j++)
+                EACH_LANE x[j][l] = (REAL)calibrated(x[j][l], r->logits, sharpness);
+        }
+        if (are_logits)
             NAME(raise_lanes)(r, x, scale);
         else
             EACH_LANE scale[l] = 1.0;
@@ -344,22 +350,21 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
             EACH_LANE kept[l] += v[j][l];
         }
         for (int j = 0; j < n; j++) EACH_LANE low[l] = SMALLER(low[l], x[j][l]);
-        double tolerance = r->logits ? INFINITY : r->tolerance;
+        double tolerance = are_logits ? INFINITY : r->tolerance;
         /* 1 for a row that is valid, NaN for one that is not. */
-        EACH_LANE valid[l] = low[l] >= 0 ? 1.0 : NAN;
+        EACH_LANE valid[l] = low[l] >= 0 ? valid[l] : NAN;
         EACH_LANE valid[l] = kept[l] + gone[l] < INFINITY ? valid[l] : NAN;
         EACH_LANE valid[l] = fabs(kept[l] + gone[l] - 1.0) <= tolerance ? valid[l] : NAN;
-        if (mass)
-            for (int l = 0; l < size; l++) mass[start + l] = gone[l] / (gone[l] + kept[l]) * valid[l];
+        for (int l = 0; l < size; l++) mass[start + l] = gone[l] / (gone[l] + kept[l]) * valid[l];
         EACH_LANE rest[k][l] = kept[l];
         for (int j = k; j > 0; j--) EACH_LANE rest[j - 1][l] = rest[j][l] + v[j - 1][l];
         for (int t = 0; t < k; t++) {
-            const double *pull = r->pulls + t * n, *share = r->shares + t * n;
+            const double *pull = r->residual_weights + t * n, *share = r->shares + t * n;
             double along[LANES], own[LANES], given[LANES];
-            int64_t quiet = 1; /* as wide as a double, so that the loop fills vectors */
-            EACH_LANE quiet &= v[t][l] <= r->quiet[t] * rest[t + 1][l];
-            EACH_LANE quiet &= rest[t + 1][l] > NOTHING;
-            if (quiet) continue;
+            int64_t no_residual = 1; /* as wide as a double, so that the loop fills vectors */
+            EACH_LANE no_residual &= v[t][l] <= r->no_residual_below[t] * rest[t + 1][l];
+            EACH_LANE no_residual &= rest[t + 1][l] > NOTHING;
+            if (no_residual) continue;
             EACH_LANE along[l] = 0.0;
             for (int j = t + 1; j < n; j++) EACH_LANE along[l] += pull[j] * v[j][l];
             EACH_LANE mixing(r, t, v[t][l], rest[t + 1][l], along[l], &own[l], &given[l]);
@@ -388,16 +393,6 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
             EACH_LANE scale[l] = 1.0 / kept[l];
             for (int j = 0; j < m; j++) EACH_LANE w[j][l] = SCALED(w[j][l], kept[l], scale[l]);
         }
-        if (r->temperature != 1.0) {
-            double sharpness = 1.0 / r->temperature;
-            EACH_LANE kept[l] = scale[l] = 0.0;
-            for (int j = 0; j < m; j++) EACH_LANE kept[l] = w[j][l] > kept[l] ? w[j][l] : kept[l];
-            for (int j = 0; j < m; j++) {
-                EACH_LANE w[j][l] = power(w[j][l] / kept[l], sharpness);
-                EACH_LANE scale[l] += w[j][l];
-            }
-            for (int j = 0; j < m; j++) EACH_LANE w[j][l] = w[j][l] / scale[l] * valid[l];
-        }
         for (int l = 0; l < size; l++) {
             REAL *result = out + (start + l) * m;
             if (bad < 0 && !(valid[l] == 1.0)) bad = start + l;
@@ -405,10 +400,10 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
         }
         if (r->logits)
             for (int l = 0; l < size; l++)
-                if (NEEDS_DOUBLE(lead[l])) {
+                if (NEEDS_DOUBLE(lead[l])) { /* never with a temperature, where rows are doubles */
                     double wide[NARROW], finer[NARROW];
                     for (int j = 0; j < n; j++) wide[j] = rows[(start + l) * n + j];
-                    filter_narrow_double(r, wide, 1, finer, mass ? mass + start + l : NULL);
+                    filter_narrow_double(r, wide, 1, finer, mass + start + l);
                     for (int j = 0; j < m; j++) out[(start + l) * m + j] = (REAL)finer[j];
                 }
     }

@@ -1,0 +1,85 @@
+"""The commands of the experiments, `run` and `tables`, with the standard library's options alone.
+
+So machines that have PyTorch and little else can run them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unlabel import UnlabelError
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a suite or print its tables; exit with code 1 if any part of a run failed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m research",
+        description="Run the paper's experiments and print its tables beside ours.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser(
+        "run",
+        help="train, retrain and run every method, one cell at a time",
+        description="Finished work is not repeated: a stopped run resumes where it left off.",
+    )
+    run.add_argument(
+        "--suite", default="quick", metavar="paper|quick", help="quick takes a minute on a laptop"
+    )
+    run.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="SET/ARCHITECTURE/F",
+        help="cells to run, such as cifar10/resnet18/F2; repeat it for more",
+    )
+    run.add_argument("--device", default="auto", help="auto, cpu, cuda, or a GPU such as cuda:1")
+    run.add_argument("--data", type=Path, help="the folder of image sets; quick needs none")
+    run.add_argument(
+        "--weights", type=Path, help="torchvision's ImageNet weights: the file or its folder"
+    )
+    run.add_argument("--out", type=Path, default=Path("results"), help="the folder for the results")
+    run.add_argument(
+        "--stop-after",
+        type=float,
+        metavar="SECONDS",
+        help="start nothing that would probably end after this many seconds",
+    )
+    tables = commands.add_parser(
+        "tables", help="print every table beside the paper's; write Markdown, CSV and HTML"
+    )
+    tables.add_argument("results", type=Path, help="the folder that run --out wrote")
+    tables.add_argument("--out", type=Path, help="the folder for the tables; default: RESULTS")
+    options = vars(parser.parse_args(arguments))
+    command = _run if options.pop("command") == "run" else _tables
+    try:
+        sys.exit(command(options))
+    except ModuleNotFoundError as error:
+        print(
+            f"Error: {error.name} is not installed: pip install -e '.[research]'.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    except UnlabelError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _run(options: dict[str, Any]) -> int:
+    from research.runner import report_failures, run_suite
+
+    return report_failures(run_suite(**options))
+
+
+def _tables(options: dict[str, Any]) -> int:
+    from research.tables.write import write_tables
+
+    print(write_tables(options["results"], options["out"] or options["results"]))
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""OSR and mask of the library, on labels that are the numbers of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from research.arrays import Floats
+from unlabel import LabelRemover, OutputFilter
+
+Kind = Literal["probabilities", "logits"]
+
+
+def osr(
+    confidences: Floats,
+    labels: Any,
+    removed: Sequence[int],
+    *,
+    kind: Kind = "logits",
+    calibrate: bool = False,
+) -> OutputFilter:
+    """Fit OSR on reference rows and their true labels."""
+    classes = range(confidences.shape[1])
+    remover = LabelRemover(remove=removed, classes=classes, input=kind, calibrate=calibrate)
+    fitted: OutputFilter = remover.fit(confidences, labels).filter_
+    return fitted
+
+
+def mask(n_labels: int, removed: Sequence[int], *, kind: Kind = "logits") -> OutputFilter:
+    """Make the filter that drops labels and divides by the sum of the rest."""
+    return OutputFilter.mask(range(n_labels), removed, input=kind)
+
+
+def softmax(logits: Floats) -> Floats:
+    """Turn logits into probabilities, in the rounding of the filters that they are beside."""
+    return mask(logits.shape[1], ()).apply(logits)
+
+
+def is_for(fitted: OutputFilter, labels: tuple[int, ...], retained: tuple[int, ...]) -> bool:
+    """Whether a filter leaves these labels of a model's."""
+    return (fitted.classes_in, fitted.classes) == (labels, retained)

@@ -1,0 +1,318 @@
+"""How many reference rows does OSR need, how many rows a temperature, and what does mask do?
+
+python -m research.reference_rows [--out FILE.json]
+
+One half of the rows of each label is there to draw from, the other half is judged. Filters are
+fitted on rows that are drawn many times, and compared with the full fit, on all rows of the first
+half, and with mask. Committed outputs alone: no network is trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import softmax
+
+from research import filters
+from research.arrays import Columns, Float64s, Floats
+from research.grid import BASE, Cell
+from research.machine import machine
+from research.results.files import read_result, stored_cells
+from research.tables.captions import network
+from unlabel import OutputFilter, UnlabelError, metrics
+from unlabel.evaluation import load_cifar10
+
+STORED = Path(__file__).parent / "stored"
+PAPER = STORED / "paper"
+DRAWS = 200
+COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+CALIBRATED_ON = (50, 100, 200, 500, 1000)
+FLAWED_ROWS, WRONG = 100, 20  # reference rows per label, and how many of them have a wrong label
+DECIMALS = (2, 3, 4, 6)
+BAND = (0.05, 0.5, 0.95)
+
+Values = dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The outputs of a model, the labels to retire, and the two halves of the rows."""
+
+    logits: Float64s
+    truth: Columns
+    removed: list[int]
+    retrained: Float64s
+
+    @cached_property
+    def halves(self) -> tuple[Columns, Columns]:
+        shuffled = np.random.default_rng(0).permutation(len(self.truth))
+        by_label = shuffled[np.argsort(self.truth[shuffled], kind="stable")]
+        return np.sort(by_label[::2]), np.sort(by_label[1::2])
+
+    @cached_property
+    def retained(self) -> Columns:
+        return np.setdiff1d(np.arange(self.logits.shape[1]), self.removed)
+
+    @cached_property
+    def judged(self) -> Float64s:
+        return self.logits[self.halves[1]]
+
+    @cached_property
+    def is_retired(self) -> npt.NDArray[np.bool_]:
+        """Tell which of the judged rows are inputs of retired labels."""
+        return np.isin(self.truth[self.halves[1]], self.removed)
+
+    @cached_property
+    def new_columns(self) -> Columns:
+        """The columns of the true labels in the result, negative for retired ones."""
+        columns = np.full(self.logits.shape[1], -1)
+        columns[self.retained] = np.arange(len(self.retained))
+        return columns[self.truth]
+
+    def reference(self, label: int) -> Columns:
+        """Number the rows of a label that there are to draw from."""
+        own = self.halves[0]
+        return np.asarray(own[self.truth[own] == label])
+
+    def fit(self, rows: Sequence[Columns]) -> OutputFilter:
+        """Fit OSR on the rows that are called those of each retired label."""
+        labels = np.repeat(self.removed, [len(each) for each in rows])
+        return filters.osr(self.logits[np.concatenate([*rows])], labels, self.removed)
+
+    @cached_property
+    def full(self) -> OutputFilter:
+        return self.fit([self.reference(label) for label in self.removed])
+
+    @cached_property
+    def mask(self) -> OutputFilter:
+        return filters.mask(self.logits.shape[1], self.removed)
+
+    @cached_property
+    def full_output(self) -> Floats:
+        return self.full.apply(self.judged)
+
+    def judge(self, fitted: OutputFilter) -> Values:
+        """Judge a filter by true labels, and by how far it is from the full fit."""
+        output = fitted.apply(self.judged)
+        distance = np.abs(output - self.full_output).sum(axis=1) / 2
+        divergence = metrics.jensen_shannon(output, self.full_output)
+        other = output.argmax(axis=1) != self.full_output.argmax(axis=1)
+        values = self.by_truth(output)
+        for kind, rows in (("retained", ~self.is_retired), ("retired", self.is_retired)):
+            values |= {
+                f"distance_{kind}": float(distance[rows].mean()),
+                f"divergence_{kind}": float(divergence[rows].mean()),
+                f"other_answers_{kind}": float(other[rows].mean()),
+            }
+        return values
+
+    def by_truth(self, output: Floats) -> Values:
+        """Judge an output on inputs of retained labels, of which each has as many."""
+        at = np.flatnonzero(~self.is_retired)
+        columns = self.new_columns[self.halves[1]][at]
+        at_truth = np.maximum(output[at, columns], metrics.EPSILON)
+        return {
+            "accuracy": float((output[at].argmax(axis=1) == columns).mean()),
+            "log_loss": float(-np.log(at_truth).mean()),
+        }
+
+
+def shipped() -> dict[str, Task]:
+    """Make a task of each forget set of the outputs that come with the package."""
+    outputs = load_cifar10()
+    column = {label: number for number, label in enumerate(outputs.classes)}
+    truth = np.array([column[label] for label in outputs.labels.tolist()])
+    return {
+        name: Task(
+            outputs.base.astype(np.float64),
+            truth,
+            [column[label] for label in removal.removed],
+            removal.retrained[0].astype(np.float64),
+        )
+        for name, removal in outputs.removals.items()
+    }
+
+
+def drawn(task: Task, count: int, draws: int = DRAWS) -> Iterator[list[Columns]]:
+    """Draw some reference rows of each retired label, again and again."""
+    random = np.random.default_rng([len(task.removed), count])
+    pools = [task.reference(label) for label in task.removed]
+    for _ in range(draws):
+        yield [random.choice(pool, count, replace=False) for pool in pools]
+
+
+def by_count(task: Task) -> dict[str, Any]:
+    """Judge filters that are fitted on so many rows per label."""
+    mask = task.judge(task.mask)["distance_retired"]
+    found = {}
+    for count in COUNTS:
+        draws = DRAWS if count < len(task.reference(task.removed[0])) else 1
+        judged = [task.judge(task.fit(rows)) for rows in drawn(task, count, draws)]
+        nearer = np.mean([values["distance_retired"] < mask for values in judged])
+        found[str(count)] = bands(judged) | {"nearer_than_mask": float(nearer)}
+    return found
+
+
+def bands(judged: Sequence[Values]) -> dict[str, list[float]]:
+    """Give the 5%, 50% and 95% quantiles of every value."""
+    return {
+        name: [float(q) for q in np.quantile([values[name] for values in judged], BAND)]
+        for name in judged[0]
+    }
+
+
+def by_flaw(task: Task) -> dict[str, Any]:
+    """Judge filters that are fitted on rows which are not what they should be."""
+    own = task.halves[0]
+    every = [task.reference(label) for label in task.removed]
+    others = [own[task.truth[own] != label] for label in task.removed]
+    alike = [task.reference(_likest(task, label)) for label in task.removed]
+    is_right = task.logits.argmax(axis=1) == task.truth
+    right = [rows[is_right[rows]] for rows in every]
+    mistaken = [rows[~is_right[rows]] for rows in every]
+    return {
+        "none": _drawn_and_judged(task, every),
+        "wrong, of any label": _drawn_and_judged(task, every, others),
+        "wrong, of the likest label": _drawn_and_judged(task, every, alike),
+        "the model is right": _drawn_and_judged(task, right),
+        "the model is wrong": _drawn_and_judged(task, mistaken),
+    }
+
+
+def _likest(task: Task, label: int) -> int:
+    """Find the retained label that the model most often takes inputs of a label for."""
+    mean = softmax(task.logits[task.reference(label)], axis=1).mean(axis=0)
+    mean[task.removed] = 0
+    return int(mean.argmax())
+
+
+def _drawn_and_judged(
+    task: Task, rows: list[Columns], wrong: list[Columns] | None = None
+) -> dict[str, Any]:
+    """Draw up to so many reference rows per label, some of them from other rows."""
+    n_wrong = WRONG if wrong else 0
+    random = np.random.default_rng([len(task.removed), n_wrong])
+
+    def draw(pool: Columns, count: int) -> Columns:
+        return random.choice(pool, min(count, len(pool)), replace=False)
+
+    judged = []
+    for _ in range(DRAWS):
+        reference = [draw(pool, FLAWED_ROWS - n_wrong) for pool in rows]
+        if wrong:
+            added = [draw(pool, WRONG) for pool in wrong]
+            reference = [np.concatenate(pair) for pair in zip(reference, added, strict=True)]
+        judged.append(task.judge(task.fit(reference)))
+    return bands(judged) | {"rows": [len(each) for each in reference]}
+
+
+def by_calibration(task: Task) -> dict[str, Any]:
+    """Judge temperatures that are fitted on so many rows of retained labels, after the full fit."""
+    own = task.halves[0]
+    pool = own[task.new_columns[own] >= 0]
+    removed = [task.reference(label) for label in task.removed]
+    random = np.random.default_rng(len(task.removed))
+    found: dict[str, Any] = {"rows": len(pool), "before": task.by_truth(task.full_output)}
+    for count in (*CALIBRATED_ON, len(pool)):
+        judged, n_refused = [], 0
+        for _ in range(DRAWS if count < len(pool) else 1):
+            rows = random.choice(pool, count, replace=False)
+            try:
+                at = np.concatenate([*removed, rows])
+                fitted = filters.osr(task.logits[at], task.truth[at], task.removed, calibrate=True)
+            except UnlabelError:
+                n_refused += 1
+                continue
+            values = task.by_truth(fitted.apply(task.judged))
+            judged.append(values | {"temperature": fitted.temperature})
+        found[str(count)] = bands(judged) | {"refused": n_refused}
+    return found
+
+
+def by_rounding(task: Task) -> dict[str, Values]:
+    """Judge both methods on rounded confidences: does the answer stay what it was?"""
+    own, judged = task.halves
+    exact = softmax(task.logits, axis=1)
+    found = {}
+    for decimals in DECIMALS:
+        rows = exact.round(decimals)
+        osr = filters.osr(rows[own], task.truth[own], task.removed, kind="probabilities")
+        mask = filters.mask(rows.shape[1], task.removed, kind="probabilities")
+        left = rows[judged][:, task.retained].sum(axis=1)
+        values = {"nothing_left": float((left[task.is_retired] == 0).mean())}
+        for name, fitted in (("osr", osr), ("mask", mask)):
+            full = task.full if name == "osr" else task.mask
+            answer = fitted.apply(rows[judged]).argmax(axis=1)
+            same = answer == full.apply(task.judged).argmax(axis=1)
+            values[f"same_answer_{name}"] = float(same[task.is_retired].mean())
+            values[f"same_answer_{name}_retained"] = float(same[~task.is_retired].mean())
+        found[str(decimals)] = values
+    return found
+
+
+def compared(task: Task) -> dict[str, Any]:
+    """Compare mask with the full fit, also by their divergence from a retrained model."""
+    retrained = softmax(task.retrained[task.halves[1]], axis=1)
+    found: dict[str, Any] = {"rows": len(task.reference(task.removed[0]))}
+    for name, fitted in (("osr", task.full), ("mask", task.mask)):
+        divergence = metrics.jensen_shannon(fitted.apply(task.judged), retrained)
+        to_retrained = float(divergence[task.is_retired].mean())
+        found[name] = task.judge(fitted) | {"to_retrained_retired": to_retrained}
+    return found
+
+
+def by_network(tasks: dict[str, Task]) -> dict[str, Any]:
+    """Compare mask with the full fit on the paper's networks; one is that with the given tasks."""
+    ours = network("cifar10", "resnet18")
+    found: dict[str, Any] = {ours: {name: compared(task) for name, task in tasks.items()}}
+    for cell in stored_cells(PAPER):
+        name = network(cell.set, cell.architecture)
+        if cell.seed == 0 and cell.forget != BASE and name != ours:
+            found.setdefault(name, {})[cell.forget] = compared(_stored(cell))
+    return found
+
+
+def _stored(cell: Cell) -> Task:
+    base, result = read_result(PAPER, cell.base), read_result(PAPER, cell)
+    if base is None or result is None:
+        raise SystemExit(f"{cell} lacks its base model.")
+    return Task(
+        base.arrays["base"].astype(np.float64),
+        base.arrays["labels"].astype(np.intp),
+        [*cell.removed],
+        result.arrays["retrain"].astype(np.float64),
+    )
+
+
+def main() -> None:
+    """Measure everything, and write it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, default=STORED / "reference-rows.json")
+    out = parser.parse_args().out
+    started, load = time.perf_counter(), os.getloadavg()[0]
+    tasks = shipped()
+    found: dict[str, Any] = {"by_network": by_network(tasks)}
+    for measure in (by_count, by_flaw, by_calibration, by_rounding):
+        found[measure.__name__] = {name: measure(task) for name, task in tasks.items()}
+        print(f"{measure.__name__}: {time.perf_counter() - started:.0f} s", flush=True)
+    facts = {
+        "machine": machine(),
+        "load_before": load,
+        "seconds": time.perf_counter() - started,
+        "draws": DRAWS,
+    }
+    out.write_text(json.dumps(facts | found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Turns the outcome of a method into the stored result of its cell."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from research.arrays import Array, Floats
+from research.grid import Cell
+from research.results.files import Facts, Result, read_result, rounded, write_result
+from research.suites import METHODS
+from research.task import Outcome, Task
+from unlabel import UnlabelError, metrics
+
+LIBRARIES = ("torch", "torchvision", "numpy", "unlabel")
+NEW_FACTS: Facts = {key: {} for key in ("config", "failed", "full_precision", "made", "seconds")}
+
+
+def store_outcome(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> None:
+    """Add the outcome of a method to the stored result of its cell."""
+    for name, logits in outcome.logits.items():
+        if not np.isfinite(logits).all():
+            raise UnlabelError(f"The logits of {name} are not finite: its training diverged.")
+    labels: Array = task.test_images.labels.cpu().numpy()
+    judged = judged_rows(labels, task.study.judged_per_label)
+    before = read_result(out, cell) or Result(cell, NEW_FACTS)
+    arrays = {name: rounded(logits[judged]) for name, logits in outcome.logits.items()}
+    arrays |= outcome.matrices
+    if method == "base":
+        arrays["labels"] = labels[judged].astype(np.uint8)
+    done = {*before.facts.get("methods", ()), method}
+    part = "training" if method in ("base", "retrain") else method
+    made = {"hardware": hardware(task.device), "versions": _versions()}
+    values = {
+        name: full_precision(rows, labels, task) for name, rows in outcome.confidences.items()
+    }
+    facts = before.facts | {
+        "classes": task.classes,
+        "methods": [name for name in ("base", *METHODS) if name in done],
+        "config": before.facts["config"] | {part: outcome.config},
+        "seconds": before.facts["seconds"] | {method: outcome.seconds},
+        "rows": {"test": len(labels), "judged": len(judged)},
+        "full_precision": before.facts["full_precision"] | values,
+        "made": before.facts["made"] | {method: made},
+        "failed": {name: why for name, why in before.facts["failed"].items() if name != method},
+    }
+    if outcome.condition is not None:
+        facts["condition"] = outcome.condition
+    write_result(out, Result(cell, facts, before.arrays | arrays, outcome.filter or before.filter))
+
+
+def store_failure(out: Path, cell: Cell, method: str, why: str) -> None:
+    """Add the failure of a method to the stored result of its cell, if there is one."""
+    with suppress(UnlabelError):  # reading the stored result may be what failed
+        before = read_result(out, cell)
+        if before is None:
+            return
+        facts = before.facts | {"failed": before.facts["failed"] | {method: why}}
+        write_result(out, Result(cell, facts, before.arrays, before.filter))
+
+
+def judged_rows(labels: Array, at_most: int | None) -> Array:
+    """Select the first rows of each label, at most `at_most`, in the order of the set.
+
+    Examples
+    --------
+    >>> judged_rows(np.array([1, 0, 1, 1, 0]), 2)
+    array([0, 1, 2, 4])
+    """
+    if at_most is None:
+        return np.arange(len(labels))
+    firsts = [np.flatnonzero(labels == label)[:at_most] for label in np.unique(labels)]
+    return np.sort(np.concatenate(firsts))
+
+
+def full_precision(confidences: Floats, labels: Array, task: Task) -> Facts:
+    """Compute accuracy and coverage over all test rows, from confidences that are not rounded."""
+    keeps_all = confidences.shape[1] == task.classes
+    outputs = range(task.classes) if keeps_all else task.retained
+    on_retired = metrics.mean_accuracy(confidences, labels, outputs, task.removed)
+    return {
+        "A_R": metrics.mean_accuracy(confidences, labels, outputs, task.retained),
+        "A_F": on_retired if task.removed else None,
+        "coverage_retained": metrics.coverage(confidences, labels, outputs, task.retained).value,
+    }
+
+
+def hardware(device: torch.device) -> str:
+    """Name the hardware that does the work."""
+    if device.type == "cuda":
+        name: str = torch.cuda.get_device_name(device)
+        return name
+    return f"{platform.machine()} CPU, {os.cpu_count()} cores"
+
+
+def _versions() -> dict[str, Any]:
+    return {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # run from source
+        return "not installed"

@@ -1,0 +1,126 @@
+"""The input and the result of a method: a task and an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from research.arrays import Float32s, Floats
+from research.grid import Labels
+from research.progress import Progress, no_progress
+from research.suites import Study
+from research.training import Images, logits_of
+from unlabel import OutputFilter
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A model with all labels, and the images that it is trained and judged on.
+
+    Its outputs are computed once; the seconds of methods that work on outputs do not include it.
+    """
+
+    model: nn.Module
+    train_images: Images
+    test_images: Images
+
+    @cached_property
+    def train_logits(self) -> Float32s:
+        """The model's logits of its training images."""
+        return logits_of(self.model, self.train_images)
+
+    @cached_property
+    def test_logits(self) -> Float32s:
+        """The model's logits of the test images."""
+        return logits_of(self.model, self.test_images)
+
+    @property
+    def train_labels(self) -> npt.NDArray[np.int64]:
+        """The true labels of the training images."""
+        labels: npt.NDArray[np.int64] = self.train_images.labels.cpu().numpy()
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Labels to retire from a model.
+
+    Attributes
+    ----------
+    train_images, test_images : Images
+        On the device that does the work.
+    classes : int
+        The number of labels, retired ones included.
+    removed : tuple of int
+    seed : int
+    study : Study
+        The recipe and the methods' settings.
+    load_base : callable
+        Returns the base model, which no method may change.
+    build : callable
+        Returns an untrained model on the device, for a number of labels and a seed.
+    progress : callable
+        Called with the fraction of a long training that is done.
+    """
+
+    train_images: Images
+    test_images: Images
+    classes: int
+    removed: Labels
+    seed: int
+    study: Study
+    load_base: Callable[[], Base]
+    build: Callable[[int, int], nn.Module]
+    progress: Progress = no_progress
+
+    @property
+    def base(self) -> Base:
+        """The base model, with its outputs."""
+        return self.load_base()
+
+    @property
+    def retained(self) -> Labels:
+        """The retained labels, ascending."""
+        return tuple(label for label in range(self.classes) if label not in self.removed)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that does the work."""
+        return self.train_images.pixels.device
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The result of a method.
+
+    Attributes
+    ----------
+    confidences : dict of arrays
+        Probabilities of all test rows, by the name of the method or its variant.
+    seconds : dict of float
+        Wall clock by component, with the device synchronised.
+    config : dict
+        The settings as used.
+    logits : dict of arrays
+        The logits of each test row, to be stored.
+    matrices : dict of arrays
+        Factors for the base model's logits, to be stored.
+    filter : OutputFilter, optional
+    condition : float, optional
+        The condition number of linear filtration's matrix.
+    """
+
+    confidences: dict[str, Floats]
+    seconds: dict[str, float]
+    config: dict[str, Any] = field(default_factory=dict)
+    logits: dict[str, Float32s] = field(default_factory=dict)
+    matrices: dict[str, Floats] = field(default_factory=dict)
+    filter: OutputFilter | None = None
+    condition: float | None = None

@@ -1,0 +1,29 @@
+"""The letter of Algorithm 1 equals a plain transcription of its lines, on the shipped outputs."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import plain_letter
+from research import letter
+from research.grid import FORGET_SETS
+from unlabel.evaluation import load_cifar10
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    outputs = load_cifar10()
+    numbers = {label: number for number, label in enumerate(outputs.classes)}
+    truth = np.array([numbers[label] for label in outputs.labels.tolist()])
+    return softmax(outputs.base.astype(np.float64), axis=1), truth
+
+
+@pytest.mark.parametrize(("number", "largest"), [(1, "1"), (2, "2.18"), (3, "20.4"), (4, "1.18")])
+def test_the_letter_is_that_of_the_paper(number, largest, shipped):
+    rows, truth = shipped
+    removed = FORGET_SETS["cifar10"][number]
+    references = [rows[truth == label] for label in removed]
+    found = letter.apply(rows, letter.fit(references, removed, 10))
+    expected = plain_letter.remove_all(rows, references, removed)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+    assert f"{np.abs(found).max():.3g}" == largest
