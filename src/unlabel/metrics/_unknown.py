@@ -16,7 +16,7 @@ ROUNDING = 1e-6  # by which a sum of probabilities may miss 1
 def unknown_share(removed_mass: Any, above: Any) -> Float64s:
     """Compute the share of rows whose removed mass is above each threshold.
 
-    Those are the rows that are answered with unknown. Of inputs of retired labels, it is the share
+    Those are the rows that are answered with unknown. Of inputs of removed labels, it is the share
     that is caught; of inputs of retained labels, the share that is lost. NaN without rows.
 
     Parameters
@@ -44,12 +44,12 @@ def unknown_threshold(removed_mass_of_retained_rows: Any, loss: float = 0.01) ->
 
     It is the smallest threshold, from 0 to 1, that at most that share of the rows lies above. A row
     at the threshold is not above it. So no smaller threshold, which would catch more inputs of
-    retired labels, loses as little on these rows.
+    removed labels, loses as little on these rows.
 
     Parameters
     ----------
     removed_mass_of_retained_rows : array of shape (n_rows,)
-        `OutputFilter.removed_mass` of rows of retained labels, like those to come.
+        The removed mass (``OutputFilter.run``) of rows of retained labels, like those to come.
     loss : float, default 0.01
         The largest share of them to answer with unknown.
 
@@ -64,7 +64,8 @@ def unknown_threshold(removed_mass_of_retained_rows: Any, loss: float = 0.01) ->
     if not len(mass):
         raise UnlabelError("There are no rows of retained labels: give the removed mass of some.")
     if not isinstance(loss, Real) or not 0 <= loss <= 1:
-        raise UnlabelError(f"loss={loss!r} is not a share of rows: give a number from 0 to 1.")
+        problem = f"The loss {loss!r} is not a share of rows: give a number from 0 to 1."
+        raise UnlabelError(problem, argument="loss")
     # Shares are compared, not numbers of rows: 0.29 * 100 is less than 29.
     shares = np.arange(len(mass) + 1) / len(mass)
     n_lost = int(np.searchsorted(shares, loss, side="right")) - 1
@@ -81,5 +82,5 @@ def _masses(values: Any) -> Float64s:
     bad = ~((mass >= 0) & (mass <= 1 + ROUNDING))
     if bad.any():
         row = int(np.argmax(bad))
-        raise UnlabelError(f"Row {row} has the removed mass {mass[row]:g}: give 0 to 1.")
+        raise UnlabelError(f"the removed mass is {mass[row]:g}: give 0 to 1.", row=row)
     return mass
