@@ -109,7 +109,8 @@ def _problem(
             return f"the label {label!r} is {name}; give a number or drop the row", None
     if kind == "logits":
         return "every label is minus infinity", None
-    total, least, most = entries.sum(), entries.min(), entries.max()
+    with np.errstate(over="ignore"):
+        total, least, most = entries.sum(), entries.min(), entries.max()
     if least >= 0 and abs(total - 100) <= 1 and most < 200:
         return f"it sums to {total:.6g}, as percentages do; divide by 100", None
     if least < 0 or most > 1 + SUM_TOLERANCE:
@@ -118,7 +119,8 @@ def _problem(
             f"the label {classes[at]!r} is {entries[at]:.6g}; if these are logits, say so",
             "kind",
         )
-    sums = rows.sum(axis=1, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = rows.sum(axis=1, dtype=np.float64)
     if (
         (rows.min() >= 0 and rows.max() <= 1)
         and sums.max() > 1.1
