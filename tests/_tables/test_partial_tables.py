@@ -2,6 +2,7 @@
 
 import json
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,7 +10,7 @@ import pytest
 from scipy.special import softmax
 
 from commands import unlabel
-from unlabel import AllowLists, LabelRemover, OutputFilter, UnlabelError
+from unlabel import AllowLists, UnlabelError
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.tables import apply_table, read
 
@@ -36,7 +37,7 @@ def write_wide(path, rows, names, **others):
 @pytest.mark.parametrize("name", ["F1", "F2", "F3"])
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_top_k_answers_of_a_real_network(tmp_path, k, name, top_k):
-    mask = OutputFilter.mask(OUTPUTS.classes, OUTPUTS.removals[name].removed)
+    mask = doors.mask(OUTPUTS.classes, OUTPUTS.removals[name].removed)
     whole = mask.apply(ROWS)
     write_wide(tmp_path / "in.parquet", top_of(ROWS, k), OUTPUTS.classes)
     applied = apply_table(
@@ -59,11 +60,11 @@ def test_top_k_answers_of_a_real_network(tmp_path, k, name, top_k):
             assert (low is None) == (high is None)
             assert low is None or low - 1e-9 <= value <= high + 1e-9
         assert row["removed_mass"] - 1e-9 <= mass <= row["removed_mass_upper"] + 1e-9
-        assert row["only_retired"] == (row["top_label"] is None)
-        assert row["only_retired"] == all(row[label] is None for label in mask.classes)
+        assert row["only_removed"] == (row["top_label"] is None)
+        assert row["only_removed"] == all(row[label] is None for label in mask.classes)
         if row["certain"]:
             assert row["top_label"] == mask.classes[int(np.argmax(exact))]
-        unanswered += row["only_retired"]
+        unanswered += row["only_removed"]
         certain += row["certain"]
     assert certain > len(ROWS) / 4
     said = f"{unanswered:,} row{'s' * (unanswered != 1)} name"
@@ -72,7 +73,7 @@ def test_top_k_answers_of_a_real_network(tmp_path, k, name, top_k):
 
 
 def test_whole_rows_are_filtered_as_ever(tmp_path):
-    mask = OutputFilter.mask(OUTPUTS.classes, ["airplane"])
+    mask = doors.mask(OUTPUTS.classes, ["airplane"])
     write_wide(tmp_path / "in.parquet", ROWS.tolist(), OUTPUTS.classes)
     apply_table(mask, tmp_path / "in.parquet", tmp_path / "out.parquet", partial=True)
     found = np.array(pq.read_table(tmp_path / "out.parquet").columns).T
@@ -81,10 +82,10 @@ def test_whole_rows_are_filtered_as_ever(tmp_path):
 
 def test_the_score_is_the_lower_end(tmp_path):
     (tmp_path / "in.csv").write_text("id,cat,dog,fox\n7,.2,.6,\n8,.5,,\n9,,.25,.75\n")
-    mask = OutputFilter.mask(NAMES, ["cat"])
+    mask = doors.mask(NAMES, ["cat"])
     apply_table(mask, tmp_path / "in.csv", tmp_path / "out.csv", partial=True, top_label=True)
     assert (tmp_path / "out.csv").read_text().splitlines() == [
-        "id,dog,fox,top_label,certain,only_retired",
+        "id,dog,fox,top_label,certain,only_removed",
         "7,0.75,,dog,true,false",
         "8,,,,false,true",
         "9,0.25,0.75,fox,true,false",
@@ -95,7 +96,7 @@ def test_unknown_is_certain_if_the_named_mass_suffices(tmp_path):
     lines = ["id,cat,dog,fox", "1,.6,.3,", "2,.4,.5,", "3,,.55,", "4,.1,.5,.4", "5,.9,,"]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     applied = apply_table(
-        OutputFilter.mask(NAMES, ["cat"]),
+        doors.mask(NAMES, ["cat"]),
         tmp_path / "in.csv",
         tmp_path / "out.csv",
         partial=True,
@@ -103,7 +104,7 @@ def test_unknown_is_certain_if_the_named_mass_suffices(tmp_path):
         unknown_above=0.44,
         unknown="?",
     )
-    # In the third row, the retired label may have .45 or nothing.
+    # In the third row, the removed label may have .45 or nothing.
     assert [line.split(",")[-3:] for line in (tmp_path / "out.csv").read_text().split()[1:]] == [
         ["?", "true", "false"],
         ["dog", "true", "false"],
@@ -117,7 +118,7 @@ def test_unknown_is_certain_if_the_named_mass_suffices(tmp_path):
 def test_a_prediction_of_which_nothing_is_left_is_emptied(tmp_path):
     (tmp_path / "in.csv").write_text("cat,dog,fox,guess\n.9,,,cat\n.4,.35,,cat\n,.3,.6,fox\n")
     apply_table(
-        OutputFilter.mask(NAMES, ["cat"]),
+        doors.mask(NAMES, ["cat"]),
         tmp_path / "in.csv",
         tmp_path / "out.csv",
         partial=True,
@@ -136,17 +137,17 @@ def test_partial_rows_can_be_read(tmp_path):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (".9,.3,", "row 1 sums to 1.2"),
-        (",,", "row 1 names no label"),
-        ("-.1,.3,", "row 1 gives the label 'cat' the score -0.1"),
-        ("x,.3,", "row 1 has 'x' in column 'cat'"),
+        (".9,.3,", "row 1: it sums to 1.2"),
+        (",,", "row 1: it names no label"),
+        ("-.1,.3,", "row 1: it gives the label 'cat' the score -0.1"),
+        ("x,.3,", "row 1: it has 'x' in column 'cat'"),
     ],
 )
 def test_rows_that_cannot_be_partial_are_refused(tmp_path, row, says):
     (tmp_path / "in.csv").write_text(f"cat,dog,fox\n.5,.2,\n{row}\n")
     with pytest.raises(UnlabelError, match=says.replace("row", "Row")):
         apply_table(
-            OutputFilter.mask(NAMES, ["cat"]),
+            doors.mask(NAMES, ["cat"]),
             tmp_path / "in.csv",
             tmp_path / "out.csv",
             partial=True,
@@ -156,8 +157,8 @@ def test_rows_that_cannot_be_partial_are_refused(tmp_path, row, says):
 
 def test_options_that_need_whole_rows_or_partial_ones_are_refused(tmp_path):
     (tmp_path / "in.csv").write_text("cat,dog,fox\n.5,.2,.3\n")
-    mask = OutputFilter.mask(NAMES, ["cat"])
-    osr = LabelRemover(remove=["cat"], classes=NAMES).fit([[0.5, 0.2, 0.3]], ["cat"]).filter_
+    mask = doors.mask(NAMES, ["cat"])
+    osr = doors.fit([[0.5, 0.2, 0.3]], ["cat"], classes=NAMES, remove=["cat"])
     lists = AllowLists({"all": ["dog"]})
     for fitted, options, says in (
         (osr, {"partial": True}, "method='osr' needs whole rows"),
@@ -166,7 +167,7 @@ def test_options_that_need_whole_rows_or_partial_ones_are_refused(tmp_path):
         (mask, {"partial": True, "input": "logits"}, "The filter takes logits"),
         (mask, {"interval": True}, r"interval \(--interval\) is for partial rows"),
         (mask, {"top_k": True}, r"top_k \(--top-k\) is for partial rows"),
-        (mask, {"other_labels": "retired"}, "other_labels .* is for JSON lines"),
+        (mask, {"other_labels": "removed"}, "other_labels .* is for JSON lines"),
     ):
         with pytest.raises(UnlabelError, match=says):
             apply_table(fitted, tmp_path / "in.csv", tmp_path / "out.csv", **options)
@@ -194,9 +195,9 @@ def test_standard_input_is_not_read_whole():
 
 def test_other_labels_need_partial_rows(tmp_path):
     (tmp_path / "in.jsonl").write_text('{"cat": 0.5, "dog": 0.2, "fox": 0.3}\n')
-    mask = OutputFilter.mask(NAMES, ["cat"])
+    mask = doors.mask(NAMES, ["cat"])
     with pytest.raises(UnlabelError, match=r"other_labels .* is for partial rows"):
-        apply_table(mask, tmp_path / "in.jsonl", tmp_path / "out.jsonl", other_labels="retired")
+        apply_table(mask, tmp_path / "in.jsonl", tmp_path / "out.jsonl", other_labels="removed")
 
 
 def test_rows_without_an_answer_have_changed(tmp_path):
@@ -204,13 +205,13 @@ def test_rows_without_an_answer_have_changed(tmp_path):
     values = [{"scores": line, "was": "dog"} for line in lines]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(value) + "\n" for value in values))
     applied = apply_table(
-        OutputFilter.mask(NAMES, ["fox"]),
+        doors.mask(NAMES, ["fox"]),
         tmp_path / "in.jsonl",
         tmp_path / "out.jsonl",
         partial=True,
         only_changed=True,
         update_column="was",
-        other_labels="retired",
+        other_labels="removed",
     )
     assert (applied.rows, applied.changed, applied.written) == (4, 3, 3)
     written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -233,7 +234,7 @@ def test_filters_of_logits_take_log_probabilities_as_they_are(tmp_path, layout):
         cells = [f"1,{label},{score!r}\n" for label, score in row.items()]
         source.write_text("id,label,logprob\n" + "".join(cells))
     out = tmp_path / f"out{source.suffix}"
-    apply_table(OutputFilter.mask(NAMES, ["cat"], input="logits"), source, out, long=long)
+    apply_table(doors.mask(NAMES, ["cat"], kind="logits"), source, out, long=long)
     if layout == "json":
         found = [entry["logprob"] for entry in json.loads(out.read_text())]
     else:
@@ -246,15 +247,15 @@ def test_log_probabilities_stay_log_probabilities(tmp_path):
     with np.errstate(divide="ignore"):
         logs = np.log(rows)
     write_wide(tmp_path / "in.parquet", logs.tolist(), NAMES)
-    OutputFilter.mask(NAMES, ["cat"]).save(tmp_path / "f.safetensors")
+    doors.mask(NAMES, ["cat"]).save(tmp_path / "f.safetensors")
     options = ("--input", "log-probabilities", "--out", tmp_path / "out.parquet")
     assert unlabel("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet", *options)[0] == 0
     found = np.array(pq.read_table(tmp_path / "out.parquet").columns).T
     np.testing.assert_allclose(found, np.log([[0.5, 0.5]] * 3), atol=1e-15)
-    again = read(tmp_path / "in.parquet", classes=NAMES, input="log-probabilities")
+    again = read(tmp_path / "in.parquet", classes=NAMES, kind="log-probabilities")
     np.testing.assert_allclose(again.confidences, rows, atol=1e-15)
     # A label that is left with nothing has a number, as JSON has no infinity.
-    OutputFilter.mask(NAMES, {"dog": "cat"}).save(tmp_path / "g.safetensors")
+    doors.mask(NAMES, {"dog": "cat"}).save(tmp_path / "g.safetensors")
     options = ("--input", "log-probabilities", "--out", tmp_path / "merged.parquet")
     assert unlabel("apply", tmp_path / "g.safetensors", tmp_path / "in.parquet", *options)[0] == 0
     assert pq.read_table(tmp_path / "merged.parquet").to_pylist()[2] == {"cat": 0.0, "fox": -9999.0}
@@ -262,18 +263,20 @@ def test_log_probabilities_stay_log_probabilities(tmp_path):
 
 def test_log_probabilities_are_checked_as_probabilities(tmp_path):
     write_wide(tmp_path / "in.parquet", [[-1.0, -2.0, 3.0]], NAMES)
-    with pytest.raises(UnlabelError, match="Row 0 is not a probability vector: the label 'fox'"):
-        read(tmp_path / "in.parquet", classes=NAMES, input="log-probabilities")
+    with pytest.raises(
+        UnlabelError, match="row 0: it is not a probability vector: the label 'fox'"
+    ):
+        read(tmp_path / "in.parquet", classes=NAMES, kind="log-probabilities")
 
 
 def test_an_unknown_input_is_refused(tmp_path):
     with pytest.raises(UnlabelError, match="input='odds' is not known"):
-        read(tmp_path / "in.csv", input="odds")
+        read(tmp_path / "in.csv", kind="odds")
 
 
 def test_the_rows_written_are_counted(tmp_path):
     (tmp_path / "in.csv").write_text("cat,dog,fox\n.5,.2,.3\n0,.5,.5\n")
-    mask = OutputFilter.mask(NAMES, ["cat"])
+    mask = doors.mask(NAMES, ["cat"])
     seen = []
     applied = apply_table(
         mask, tmp_path / "in.csv", tmp_path / "out.csv", only_changed=True, progress=seen.append
