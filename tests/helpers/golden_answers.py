@@ -5,11 +5,10 @@ from pathlib import Path
 import doors
 import numpy as np
 
-from unlabel import AllowLists
 
 LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]
 CHANGES = {"fox": None, "ant": "insect", "bee": "insect"}
-LISTS = AllowLists({"farm": ["insect", "dog"], "house": ["cat", "dog"], "zoo": ["emu"]})
+LISTS = {"farm": ["insect", "dog"], "house": ["cat", "dog"], "zoo": ["emu"]}
 UNKNOWN_ABOVE = 0.4
 
 with np.load(Path(__file__).parents[1] / "golden" / "answers.npz", allow_pickle=False) as stored:
