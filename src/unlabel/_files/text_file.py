@@ -89,5 +89,6 @@ def _column(header: Sequence[str], names: Sequence[str]) -> int:
             raise UnlabelError(f"It has several columns {name!r}: rename all but one.")
     known = " or ".join(map(repr, names))
     raise UnlabelError(
-        f"It has no column {known} among {listing(header) or 'nothing'}: rename that column, or give its name."
+        f"It has no column {known} among {listing(header) or 'nothing'}: rename that column, or "
+        "give its name."
     )
