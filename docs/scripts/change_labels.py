@@ -36,7 +36,7 @@ KINDS = (
     "merged",
     "merged_into",
     "split",
-    "retired",
+    "removed",
     "left",
     "other_meaning",
 )
@@ -59,7 +59,7 @@ def train(texts: Texts, labels: Labels) -> Pipeline:
 
 
 def changed_truth(plan: LabelPlan, labels: Labels) -> Labels:
-    """Give the new labels of rows, an empty text for those of a retired one."""
+    """Give the new labels of rows, an empty text for those of a removed one."""
     return np.array([plan.get(label, label) or "" for label in labels.tolist()])
 
 
@@ -91,9 +91,9 @@ def banking77(folder: Path) -> Iterator[str]:
     new_held_out = changed_truth(plan, held_out_labels)
     yield (
         f"The classifier is trained on {len(texts):,} texts, the retrained one on the "
-        f"{len(stays):,} of these that are not of the retired intent. The filter and the "
+        f"{len(stays):,} of these that are not of the removed intent. The filter and the "
         f"temperatures are fitted on {len(held_out):,} others. All are judged on the "
-        f"{(new_test != '').sum():,} of {len(test_texts):,} test texts that are not of the retired "
+        f"{(new_test != '').sum():,} of {len(test_texts):,} test texts that are not of the removed "
         f"intent. The plan leaves {len(retrained.classes_)} of {len(base.classes_)} intents.\n"
     )
     yield "| classifier | accuracy | log-loss |"
