@@ -17,7 +17,7 @@ pytest.importorskip("rich", reason="the terminal needs the extra: pip install 'u
 from unlabel.cli.summary_table import show
 
 CLASSES = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"]
-# Two retired, two merged into a new label, two swapped, and one split, in part into a label that
+# Two removed, two merged into a new label, two swapped, and one split, in part into a label that
 # another goes to as well.
 PLAN = {
     "hen": None,
@@ -28,8 +28,8 @@ PLAN = {
     "fox": "elk",
     "gnu": {"elk": 0.25, "wildebeest": 0.75},
 }
-RETIRED = ["hen", "bee"]
-# Written down by hand: the result's labels, and the parts of each label that is not retired.
+REMOVED = ["hen", "bee"]
+# Written down by hand: the result's labels, and the parts of each label that is not removed.
 RESULT = ["ant", "pet", "fox", "elk", "wildebeest"]
 PARTS = {
     "ant": {"ant": 1},
@@ -40,7 +40,7 @@ PARTS = {
     "gnu": {"elk": 0.25, "wildebeest": 0.75},
 }
 NEW = {"ant": "ant", "cat": "pet", "dog": "pet", "elk": "fox", "fox": "elk"}
-KEPT = [label for label in CLASSES if label not in RETIRED]
+KEPT = [label for label in CLASSES if label not in REMOVED]
 
 
 def drawn(seed, n_rows, classes=CLASSES):
@@ -84,9 +84,9 @@ def outputs(trial):
     """The outputs of every candidate, by the plain method."""
     _, reference, reference_labels = trial
     rows, _ = drawn(2, 400)
-    retired = [CLASSES.index(label) for label in RETIRED]
-    by_label = [pm.rows_of(label, reference, reference_labels) for label in RETIRED]
-    osr = plain.apply(rows, plain.fit(by_label, retired, len(CLASSES)))
+    removed = [CLASSES.index(label) for label in REMOVED]
+    by_label = [pm.rows_of(label, reference, reference_labels) for label in REMOVED]
+    osr = plain.apply(rows, plain.fit(by_label, removed, len(CLASSES)))
     masked = [pm.normalised([row[CLASSES.index(label)] for label in KEPT]) for row in rows]
     return {
         "OSR": added_up(osr, KEPT),
@@ -105,7 +105,7 @@ def judged():
         labels,
         {
             "retained": [row for row, label in enumerate(labels) if label in NEW],
-            "removed": [row for row, label in enumerate(labels) if label in RETIRED],
+            "removed": [row for row, label in enumerate(labels) if label in REMOVED],
             "split": [row for row, label in enumerate(labels) if label == "gnu"],
         },
     )
@@ -127,12 +127,12 @@ def by_kind(values, kinds):
 
 
 def check_shared(entry, rows, labels, classes, over):
-    """Compare the metrics that every output has; `over` are the labels that are not retired."""
+    """Compare the metrics that every output has; `over` are the labels that are not removed."""
     assert entry["accuracy"] == {
         "retained": close(pm.mean(pm.label_accuracy(rows, labels, classes, over))),
-        "removed": close(pm.mean(pm.label_accuracy(rows, labels, classes, RETIRED))),
+        "removed": close(pm.mean(pm.label_accuracy(rows, labels, classes, REMOVED))),
     }
-    for kind, of in (("retained", over), ("removed", RETIRED)):
+    for kind, of in (("retained", over), ("removed", REMOVED)):
         right = [
             classes[pm.top(row)] == label
             for row, label in zip(rows, labels, strict=True)
@@ -142,7 +142,7 @@ def check_shared(entry, rows, labels, classes, over):
     worst, ties = pm.coverage(rows, labels, classes, over)
     assert entry["coverage"]["retained"] == close(worst)
     assert entry["ties"] == close(ties)
-    removed, _ = pm.coverage(rows, labels, classes, RETIRED)
+    removed, _ = pm.coverage(rows, labels, classes, REMOVED)
     assert entry["coverage"]["removed"] == (None if removed == inf else close(removed))
     assert entry["log_loss"] == close(pm.log_loss(rows, labels, classes, over))
     error = pm.expected_calibration_error(rows, labels, classes, over, 15)
@@ -190,7 +190,7 @@ def test_labels_before_and_after(summary, outputs, judged):
     assert summary["plan"]["title"] == "v2"
     assert summary["plan"]["note"] == "why"
     assert summary["plan"]["digest"] == LabelPlan(PLAN).digest
-    assert summary["labels"]["removed"] == RETIRED
+    assert summary["labels"]["removed"] == REMOVED
     assert summary["labels"]["retained"] == RESULT
     changes = {each["from"]: each["to"] for each in summary["labels"]["changes"]}
     assert list(changes) == CLASSES[1:]  # ant stays
@@ -216,18 +216,18 @@ def test_labels_before_and_after(summary, outputs, judged):
             "before": close(before),
             "after": close(after) if label in NEW else None,
         }
-    matrix = pm.destination_matrix(osr, labels, RESULT, RETIRED)
-    for label, entry, row in zip(RETIRED, summary["destinations"], matrix, strict=True):
+    matrix = pm.destination_matrix(osr, labels, RESULT, REMOVED)
+    for label, entry, row in zip(REMOVED, summary["destinations"], matrix, strict=True):
         assert (entry["label"], entry["rows"]) == (label, labels.count(label))
         shares = {to["label"]: to["share"] for to in entry["to"]}
         assert shares == dict(zip(RESULT, map(close, row), strict=True))
-    mass = pm.removed_mass(base, CLASSES, RETIRED)
+    mass = pm.removed_mass(base, CLASSES, REMOVED)
     assert summary["moved_mass"] == by_kind(mass, kinds)
 
 
 def test_unknown_over_the_threshold(summary, judged):
     base, _, kinds = judged
-    mass = pm.removed_mass(base, CLASSES, RETIRED)
+    mass = pm.removed_mass(base, CLASSES, REMOVED)
     assert [at["above"] for at in summary["unknown"]] == [step / 100 for step in range(101)]
     for at in summary["unknown"]:
         above = [float(each > at["above"]) for each in mass]
@@ -239,9 +239,9 @@ def test_unknown_over_the_threshold(summary, judged):
 def test_the_rows_that_change_most(summary, outputs, judged):
     base, labels, kinds = judged
     osr = outputs["OSR"]
-    # Over the result's labels and the retired ones.
+    # Over the result's labels and the removed ones.
     before = [
-        [*to, *(row[CLASSES.index(label)] for label in RETIRED)]
+        [*to, *(row[CLASSES.index(label)] for label in REMOVED)]
         for to, row in zip(added_up(base, CLASSES), base, strict=True)
     ]
     distance = pm.jensen_shannon([[*row, 0, 0] for row in osr], before)
@@ -299,7 +299,7 @@ def test_new_names_alone_change_no_metric():
     assert renamed["most_changed"] == {"retained": [], "removed": []}
 
 
-def test_without_retired_labels_the_method_has_nothing_to_do():
+def test_without_removed_labels_the_method_has_nothing_to_do():
     rows, labels = drawn(7, 400)
     summary = summarise(try_labels(rows, labels, classes=CLASSES, remove={"cat": "dog"}))
     osr, mask = (figures(summary)[name] for name in ("OSR", "mask"))
@@ -311,7 +311,7 @@ def test_without_retired_labels_the_method_has_nothing_to_do():
     assert "nknown" not in "".join(map(str, show(summary).renderables))
 
 
-def test_rows_of_split_and_retired_labels_alone_are_refused():
+def test_rows_of_split_and_removed_labels_alone_are_refused():
     rows, labels = drawn(7, 400)
     fitted = fit_filter(rows, labels, classes=CLASSES, remove=PLAN)
     some = [row for row, label in enumerate(labels) if label in ("gnu", "hen")]
@@ -332,7 +332,7 @@ def lead(summary):
 def test_the_terminal_says_what_changes(summary):
     split = summary["rows"]["of_split_labels"]
     assert lead(summary).startswith(
-        "v2\nRetired: 'hen', 'bee'. Merged: 'cat', 'dog' into 'pet'; 'fox' into 'elk'. Renamed: "
+        "v2\nRemoved: 'hen', 'bee'. Merged: 'cat', 'dog' into 'pet'; 'fox' into 'elk'. Renamed: "
         "'elk' to 'fox'. Split: 'gnu' into 'elk', 'wildebeest'. Judged on "
     )
     assert lead(summary).endswith(f"(filter given); {split} of split labels are left out.")
@@ -343,7 +343,7 @@ def test_the_terminal_counts_many_changes():
     plan = dict.fromkeys(range(2)) | {number: number % 3 + 50 for number in range(2, 9)}
     plan |= {number: f"new {number}" for number in range(9, 14)}
     summary = summarise(try_labels(rows, labels, classes=range(24), remove=plan))
-    assert lead(summary).startswith("2 labels retired, 7 merged into 3, 5 renamed. Judged on ")
+    assert lead(summary).startswith("2 labels removed, 7 merged into 3, 5 renamed. Judged on ")
     summary = summarise(try_labels(rows, labels, classes=range(24), remove={0: 1}))
     assert lead(summary).startswith("Merged: 0 into 1. Judged on ")
     assert lead(summary).endswith(" rows of retained labels (fitted on 200 other rows).")

@@ -135,7 +135,7 @@ def test_an_answer_that_was_right_and_is_unknown_now_has_regressed(judged):
         assert answers.counts()["changed"] == regressed
 
 
-def test_where_inputs_of_retired_labels_go(judged):
+def test_where_inputs_of_removed_labels_go(judged):
     summary, rows, truth, osr, _ = judged
     *_, goes_to = recount(CHANGES, CLASSES, rows, osr, truth, 0.6)
     assert [entry["label"] for entry in summary["destinations"]] == retired(CHANGES)
@@ -151,7 +151,7 @@ def test_where_inputs_of_retired_labels_go(judged):
 
 
 def test_probabilities_before_are_compared_like_with_like(judged):
-    """Added up by destination, with the retired labels beside the new ones."""
+    """Added up by destination, with the removed labels beside the new ones."""
     summary, rows, truth, osr, _ = judged
     gone = retired(CHANGES)
     order = ["pet", "bird", "owl", "boar", "yak", *gone]
@@ -247,7 +247,7 @@ def test_intervals_are_wilsons():
 
 
 def in_new(truth):
-    """Map true labels by hand; those that are retired or split have no new one."""
+    """Map true labels by hand; those that are removed or split have no new one."""
     return [new_label(CHANGES, label) or label for label in truth]
 
 

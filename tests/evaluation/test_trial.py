@@ -86,7 +86,7 @@ def test_unknown_catches_most_and_loses_few():
     assert at["caught"] == pytest.approx(0.942, abs=0.0006)
     assert at["lost"] == pytest.approx(0.016, abs=0.0006)
     text = str(show(summary).renderables[-1])
-    assert "catch 94.2% of the rows of retired labels and lose 1.6% of the others" in text
+    assert "catch 94.2% of the rows of removed labels and lose 1.6% of the others" in text
     assert "It gives the former away." in text
 
 
@@ -397,13 +397,13 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
         ([], "one of --remove, --keep and --filter"),
         (["--remove", "dgo"], "nearest is 'dog'"),
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
-        (["--remove", "dog", "--retrained", "copy.parquet"], "a column 'dog', a retired label"),
+        (["--remove", "dog", "--retrained", "copy.parquet"], "a column 'dog', a removed label"),
         (["--remove", "dog", "--retrained", "base.parquet"], "are the same table: give the"),
         (
             ["--remove", "dog", "--retrained", "short.parquet"],
             "short.parquet has 10 rows and base.parquet 400: give the same",
         ),
-        (["--remove", "cat", "--retrained", "retrained.parquet"], "'cat', a retired label"),
+        (["--remove", "cat", "--retrained", "retrained.parquet"], "'cat', a removed label"),
         (["--remove", "fox", "--retrained", "without-fox.parquet"], "no column 'dog'"),
         (["--remove", "dog", "--label-column", "truth"], "truth"),
     ],

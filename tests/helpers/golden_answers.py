@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+import doors
 from unlabel import AllowLists
-from unlabel.fitting import fit_filter
 
 LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]
 CHANGES = {"fox": None, "ant": "insect", "bee": "insect"}
@@ -17,4 +17,4 @@ with np.load(Path(__file__).parents[1] / "golden" / "answers.npz", allow_pickle=
 
 
 def golden_filter():
-    return fit_filter(GOLDEN["reference"], GOLDEN["true_labels"], classes=LABELS, remove=CHANGES)
+    return doors.fit(GOLDEN["reference"], GOLDEN["true_labels"], classes=LABELS, plan=CHANGES)

@@ -56,7 +56,7 @@ def are_valid(rows: npt.NDArray[np.floating], kind: Kind) -> Booleans:
     minus infinity, but not all of a row.
     """
     if kind == "logits":
-        return np.isfinite(rows.max(axis=1))
+        return np.asarray(np.isfinite(rows.max(axis=1)))
     with np.errstate(invalid="ignore", over="ignore"):
         valid = np.abs(rows.sum(axis=1, dtype=np.float64) - 1) <= SUM_TOLERANCE
     if rows.size and not rows.min() >= 0:
@@ -73,9 +73,10 @@ def split(rows: Float64s, removed: Columns, retained: Columns, kind: Kind) -> Ma
         # below a removed label.
         low = kept.max(axis=1)
         top = np.maximum(low, gone.max(axis=1, initial=-np.inf))
-        scale = np.exp(np.maximum(low - top, -LARGEST_LEAD))
-        scale[np.isneginf(low)] = low[np.isneginf(low)] = 0.0
-        gone, kept = np.exp(gone - top[:, None]), np.exp(kept - low[:, None])
+        with np.errstate(over="ignore"):
+            scale = np.exp(np.maximum(low - top, -LARGEST_LEAD))
+            scale[np.isneginf(low)] = low[np.isneginf(low)] = 0.0
+            gone, kept = np.exp(gone - top[:, None]), np.exp(kept - low[:, None])
     return Masses(gone, kept, kept.sum(axis=1), scale)
 
 

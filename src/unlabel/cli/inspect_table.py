@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unlabel._labels import listing
 from unlabel._printing import printable
 from unlabel._tables.overview import Overview
+from unlabel.labels import listing
 
 MOST_LABELS = 20
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from unlabel.allow import AllowLists, Unmatched
-from unlabel.cli.options import Input
+from unlabel.answers import AnswerRule
+from unlabel.cli.options import KindOption, of_kind
 from unlabel.errors import UnlabelError, needs_extra
 from unlabel.filter import OutputFilter
 
@@ -53,7 +53,7 @@ def serve(
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    input: Input = None,
+    kind: KindOption = None,
     allow: Annotated[
         Path | None,
         typer.Option(
@@ -62,23 +62,14 @@ def serve(
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    allow_unmatched: Annotated[
-        Unmatched,
+    rule: Annotated[
+        Path | None,
         typer.Option(
-            help="Refuse or ignore listed labels that the filter does not give.",
-            rich_help_panel=ANSWERS,
-        ),
-    ] = "error",
-    unknown_above: Annotated[
-        float | None,
-        typer.Option(
-            help="A row's label is unknown if its removed mass is above this.",
+            metavar="FILE",
+            help="The rule for answers, a .toml file: when a row's label is unknown.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    unknown: Annotated[
-        str, typer.Option(help="The name for unknown.", rich_help_panel=ANSWERS)
-    ] = "unknown",
     max_body: Annotated[
         int,
         typer.Option(
@@ -110,22 +101,20 @@ def serve(
         from unlabel.serve.reloading import WatchedFilter
         from unlabel.serve.running import Options, run
 
-    lists = None if allow is None else AllowLists.read(allow)
+    answer_rule = None if rule is None else AnswerRule.load(rule)
 
     def served(fitted: OutputFilter) -> ServedFilter:
         return ServedFilter(
-            fitted.taking(input),
+            of_kind(fitted, kind),
             output=output,
             labels=label_output or None,
-            allow=lists,
-            allow_unmatched=allow_unmatched,
-            unknown_above=unknown_above,
-            unknown=unknown,
+            allow=allow,
+            rule=answer_rule,
         )
 
     filters = {name: WatchedFilter(Path(file), served) for name, file in map(_named, model)}
     if len(filters) < len(model):
-        raise UnlabelError("A model has two filters (--model): give it one.")
+        raise UnlabelError("A model has two filters: give it one.", argument="model")
     options = Options(
         upstream=upstream,
         host=host,
@@ -142,5 +131,6 @@ def serve(
 def _named(text: str) -> tuple[str, str]:
     name, _, file = text.partition("=")
     if not name or not file:
-        raise UnlabelError(f"--model {text!r} does not name a filter: write it as NAME=FILE.")
+        problem = f"{text!r} does not name a filter: write it as NAME=FILE."
+        raise UnlabelError(problem, argument="model")
     return name, file

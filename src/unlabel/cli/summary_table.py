@@ -53,7 +53,7 @@ def show(summary: Summary) -> RenderableType:
 
 def _lead(summary: Summary) -> str:
     rows, changes = summary["rows"], describe(summary)
-    if changes["only_retired"] or len(summary["labels"]["changes"]) <= MOST_LABELS:
+    if changes["only_removed"] or len(summary["labels"]["changes"]) <= MOST_LABELS:
         by_kind: dict[str, list[str]] = {}
         for each in changes["groups"]:
             by_kind.setdefault(each.kind, []).append(_in_words(each))
@@ -62,7 +62,7 @@ def _lead(summary: Summary) -> str:
         said = f"{', '.join(changes['counts'])}."
     kinds = f"{rows['of_retained_labels']:,} rows of retained"
     if summary["labels"]["removed"]:
-        kinds += f" and {rows['of_removed_labels']:,} of retired"
+        kinds += f" and {rows['of_removed_labels']:,} of removed"
     left_out = rows["of_split_labels"]
     split = f"; {left_out:,} of split labels are left out" if left_out else ""
     fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
@@ -131,7 +131,7 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
         "others."
     )
     if has_kl:
-        yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
+        yield "KL is to the retrained model, on rows of retained (kept) and removed labels (gone)."
     if summary["floor"]:
         which = "differs in its seed alone" if summary["same_recipe"] else "is a second model"
         yield f"'retrained again' {which}: its KL is the floor."
@@ -139,7 +139,7 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
     if at and at["caught"] is not None:
         yield (
             f"Unknown above a removed mass of .5 would catch {percent(at['caught'])} of the rows "
-            f"of retired labels and lose {percent(at['lost'])} of the others. It gives the former "
+            f"of removed labels and lose {percent(at['lost'])} of the others. It gives the former "
             "away."
         )
 

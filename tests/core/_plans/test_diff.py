@@ -4,14 +4,14 @@ import json
 
 from hypothesis import given
 
+import doors
 from plain_plan import OLD, changes_of
 from unlabel import LabelPlan
-from unlabel.plan import diff
 
 
 @given(changes_of(OLD), changes_of(OLD))
 def test_the_labels_that_differ_are_those_whose_destinations_do(a, b):
-    found = diff(LabelPlan(a), LabelPlan(b))
+    found = LabelPlan(a).diff(LabelPlan(b))
     unlisted = object()
     different = {
         label for label in OLD if as_list(a.get(label, unlisted)) != as_list(b.get(label, unlisted))
@@ -23,7 +23,7 @@ def test_the_labels_that_differ_are_those_whose_destinations_do(a, b):
     retired = [[x for x in p if p[x] is None and q.get(x, 0) is None] for p, q in ((a, b), (b, a))]
     assert (found.retirement is not None) == (retired[0] != retired[1])
     assert bool(found) == (different != set() or retired[0] != retired[1])
-    json.dumps(found.as_dict())
+    json.dumps(found.to_dict())
 
 
 def as_list(destination):
@@ -32,8 +32,8 @@ def as_list(destination):
 
 def test_destinations_that_are_not_listed_and_labels_that_are_retired_are_told_apart():
     a = LabelPlan({"cat": None, "dog": {"x": 0.25, "y": 0.75}, "fox": None, "owl": "owl"})
-    b = LabelPlan({"fox": None, "cat": None, "dog": ["x", "y"]}, unlisted="retire")
-    assert str(diff(a, b)).split("\n") == [
+    b = LabelPlan({"fox": None, "cat": None, "dog": ["x", "y"]}, unlisted="remove")
+    assert str(a.diff(b)).split("\n") == [
         "label                 first plan          second plan",
         "'dog'                 0.25 'x', 0.75 'y'  'x', 'y' (without weights)",
         "'owl'                 'owl'               not listed",
@@ -44,10 +44,10 @@ def test_destinations_that_are_not_listed_and_labels_that_are_retired_are_told_a
 
 def test_equal_plans_make_the_same_changes():
     plan = LabelPlan({1: "a", 2: {"x": 0.5, 3: 0.5}})
-    assert not diff(plan, LabelPlan(dict(plan), title="another"))
-    assert str(diff(plan, plan)) == "The plans make the same changes."
+    assert not plan.diff(LabelPlan(plan.changes, title="another"))
+    assert str(plan.diff(plan)) == "The plans make the same changes."
 
 
 def test_long_cells_are_wrapped_within_80_columns():
     long = LabelPlan({f"a long label {i} " * 5: f"another long label {i} " * 5 for i in range(5)})
-    assert max(map(len, str(diff(long, LabelPlan({}))).split("\n"))) <= 80
+    assert max(map(len, str(long.diff(LabelPlan({}))).split("\n"))) <= 80

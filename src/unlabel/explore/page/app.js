@@ -126,9 +126,9 @@ class Page {
     section.focus({ preventScroll: true });
   }
 
-  /** Send labels somewhere: null retires them. Tell whether that could be done. */
+  /** Send labels somewhere: null removes them. Tell whether that could be done. */
   send(labels, to) {
-    const said = to === null ? `Retired ${listed(labels)}.` : `Sent ${listed(labels)} to ${nameOf(to)}.`;
+    const said = to === null ? `Removed ${listed(labels)}.` : `Sent ${listed(labels)} to ${nameOf(to)}.`;
     const isDone = this.enter({ ...this.now, plan: withChanges(this.now.plan, labels, to) }, { said });
     if (isDone) this.labels.clear();
     return isDone;
@@ -143,7 +143,7 @@ class Page {
   }
 
   drop(labels, target) {
-    if (target.dataset.drop === "retire") return this.send(labels, null);
+    if (target.dataset.drop === "remove") return this.send(labels, null);
     if (target.dataset.drop === "other") return this.send(labels, OTHER);
     try {
       const to = destinationOf(this.now.plan, this.sample.classes[Number(target.dataset.column)]);
@@ -238,7 +238,7 @@ class Page {
     on("undo", "click", () => this.undo());
     on("redo", "click", () => this.redo());
     on("reset", "click", () => this.enter({ ...this.now, plan: NO_PLAN }, { said: "All labels are kept." }));
-    on("retire", "click", () => this.send(this.labels.names(), null));
+    on("remove", "click", () => this.send(this.labels.names(), null));
     on("to-other", "click", () => this.send(this.labels.names(), OTHER));
     on("keep", "click", () => {
       const said = `Kept ${listed(this.labels.names())}.`;

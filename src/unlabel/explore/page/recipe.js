@@ -1,13 +1,13 @@
 /* The method, as in unlabel/_method/chain.py and statistics.py: a recipe is fitted, then applied.
 
-   The labels of a recipe stand in an order of their own: the retired ones first, in the order of their
-   retirement, then the retained ones. So a step leaves a suffix of a row. */
+   The labels of a recipe stand in an order of their own: the removed ones first, in the order of their
+   removal, then the retained ones. So a step leaves a suffix of a row. */
 
 const NOTHING = 1e-290; // a mass up to this counts as none
 const SPARE = 1 - 1e-9;
 const ROUNDING = 256 * Number.EPSILON;
 
-/** Fit the retirement of labels on the sample's own rows; a mask has no steps. */
+/** Fit the removal of labels on the sample's own rows; a mask has no steps. */
 function fitRecipe(sample, outcome, method) {
   const order = Int32Array.from([...outcome.removed, ...outcome.retained]);
   const steps = [];
@@ -21,12 +21,12 @@ function fitRecipe(sample, outcome, method) {
       steps.push(fitStep(rows, step));
     });
   }
-  return { order, steps, n_retired: outcome.removed.length };
+  return { order, steps, n_removed: outcome.removed.length };
 }
 
 /** Apply a recipe to every row, and add the confidences up by destination. */
 function applyRecipe(sample, recipe, outcome) {
-  const { order, steps, n_retired } = recipe;
+  const { order, steps, n_removed } = recipe;
   const { sources, targets, weights } = outcome;
   const m = outcome.classes.length;
   const confidences = new Float64Array(sample.rows * m);
@@ -36,14 +36,14 @@ function applyRecipe(sample, recipe, outcome) {
   for (let row = 0; row < sample.rows; row++) {
     const start = row * m;
     take(sample, row, order, values);
-    const removed = sumOf(values, 0, n_retired);
-    const kept = sumOf(values, n_retired, values.length);
+    const removed = sumOf(values, 0, n_removed);
+    const kept = sumOf(values, n_removed, values.length);
     removedMass[row] = removed / (removed + kept);
     redistribute(values, steps, rests);
     // Without steps nothing replaces a row of which nothing is left.
-    if (!steps.length && !(kept > NOTHING)) values.fill(1, n_retired);
+    if (!steps.length && !(kept > NOTHING)) values.fill(1, n_removed);
     for (let i = 0; i < sources.length; i++) {
-      confidences[start + targets[i]] += weights[i] * values[n_retired + sources[i]];
+      confidences[start + targets[i]] += weights[i] * values[n_removed + sources[i]];
     }
     divide(confidences, sumOf(confidences, start, start + m), start, start + m);
   }
