@@ -34,6 +34,7 @@ from timing import fitted, in_numpy, timed
 from unlabel import LabelPlan, OutputFilter
 from unlabel._method import compiled
 from unlabel.evaluation import load_cifar10
+from unlabel.filter import outcome_of_filter
 from workload import logits
 
 Rows = npt.NDArray[np.float32]
@@ -154,7 +155,7 @@ def measure_paths(
 def measure_errors(outputs: Rows, removing: OutputFilter, steps: Sequence[Any]) -> dict[str, float]:
     """Largest difference from the procedure step by step, some rows being all but one label's."""
     given = outputs[:LITERAL_ROWS].copy()
-    given[::5, removing.removed[0]] = given[::5].max(axis=1) + 16
+    given[::5, outcome_of_filter(removing).removed[0]] = given[::5].max(axis=1) + 16
     rows = softmax(given.astype(np.float64), axis=1)
     narrow = rows.astype(np.float32)
     exact = literal_procedure.apply(rows, steps)

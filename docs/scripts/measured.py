@@ -26,7 +26,7 @@ RHO, TIMES, MINUS = "\N{GREEK SMALL LETTER RHO}", "\N{MULTIPLICATION SIGN}", "\N
 
 def projector_row(mean: Rows, column: int) -> Rows:
     """Return a row of the projector onto what is orthogonal to a mean."""
-    row = -mean[column] / (mean @ mean) * mean
+    row: Rows = -mean[column] / (mean @ mean) * mean
     others = np.delete(mean, column)
     row[column] = others @ others / (mean @ mean)
     return row
