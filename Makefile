@@ -33,7 +33,7 @@ test-slow: $(VENV)/.test
 test-core: .venv-core/.core
 	.venv-core/bin/python -m pytest --hypothesis-profile=few tests/core
 
-# The same on the lowest versions allowed.
+# The same on the lowest versions allowed, with scikit-learn.
 test-lowest: .venv-lowest/.core
 	.venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
 
@@ -46,15 +46,17 @@ test-sanitized: $(VENV)/.test
 		ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest -q --hypothesis-profile=few \
 		tests/core/_method tests/core/test_promises.py tests/core/test_shapes.py
 
-# Build the wheel, install it into an environment with nothing else, use it, and run the demo from it.
+# Build the wheel, and use it in two environments with nothing else: bare, and with the commands and the demo.
 test-wheel:
 	rm -rf .venv-wheel dist
-	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
-	.venv-wheel/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt dist/*.whl
-	cd .venv-wheel && bin/python ../.ci/smoke.py
-	.venv-wheel/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt "$$(echo dist/*.whl)[cli]"
-	cd .venv-wheel && bin/unlabel demo --out demo
+	$(PYTHON) -m venv .venv-wheel/bare
+	$(PYTHON) -m venv .venv-wheel/cli
+	.venv-wheel/bare/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
+	.venv-wheel/bare/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt dist/*.whl
+	cd .venv-wheel && bare/bin/python ../.ci/smoke.py bare
+	.venv-wheel/cli/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt "$$(echo dist/*.whl)[cli]"
+	cd .venv-wheel && cli/bin/python ../.ci/smoke.py cli
+	cd .venv-wheel && cli/bin/unlabel demo --out demo
 
 # `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
 test-serve: .venv-serve/.serve
@@ -110,10 +112,11 @@ $(VENV)/.test $(VENV)/.bench $(VENV)/.ci: TORCHVISION := 1
 
 .venv-core/.core: CONSTRAINTS := constraints.txt
 .venv-lowest/.core: CONSTRAINTS := constraints-lowest.txt
+.venv-lowest/.core: EXTRA := [sklearn]
 .venv-core/.core .venv-lowest/.core: pyproject.toml constraints.txt constraints-lowest.txt
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
-		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
+		--constraint $(CONSTRAINTS) --editable '.$(EXTRA)' hypothesis pytest
 	@touch $@
 
 # Triton's wheel is there for the server itself, which runs Python models on an older NumPy.

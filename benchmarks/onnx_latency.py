@@ -1,5 +1,7 @@
 """The latency that a grafted filter adds to a ResNet18 in ONNX Runtime.
 
+PYTHONPATH=. python benchmarks/onnx_latency.py
+
 The model and the grafted model take turns, on one thread each. The processor time of that thread
 is measured, which is the latency of an idle machine even if this one is busy.
 """

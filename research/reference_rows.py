@@ -52,6 +52,7 @@ class Task:
     truth: Columns
     removed: list[int]
     retrained: Float64s
+    retrained_again: Float64s | None = None
 
     @cached_property
     def halves(self) -> tuple[Columns, Columns]:
@@ -137,7 +138,7 @@ def shipped() -> dict[str, Task]:
             outputs.base.astype(np.float64),
             truth,
             [column[label] for label in removal.removed],
-            removal.retrained[0].astype(np.float64),
+            *(logits.astype(np.float64) for logits in removal.retrained),
         )
         for name, removal in outputs.removals.items()
     }

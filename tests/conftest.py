@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import shutil
 import sys
@@ -10,7 +11,13 @@ from hypothesis import settings
 
 from unlabel._method import compiled
 
-GOLDEN = Path(__file__).parent / "golden"
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+
+# Not by a path for imports: beside it lie the folders of tests of torch, onnx and sklearn.
+_spec = importlib.util.spec_from_file_location("doors", HERE / "doors.py")
+sys.modules["doors"] = doors = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(doors)
 
 # Random cases: the usual number, a few for other versions of libraries, and many, others each time.
 USUAL = settings(max_examples=50, deadline=None, derandomize=True)

@@ -123,7 +123,6 @@ def calibration_table() -> Iterator[str]:
         ("calibration error", ("calibration_error",)),
         ("KL to retrained, inputs of retained labels", ("to_retrained", "kl", "retained")),
         ("KL to retrained, inputs of retired labels", ("to_retrained", "kl", "removed")),
-        ("attack AUC", ("attack_auc",)),
     ):
         for i, name in enumerate(JUDGED):
             entries = [next(e for e in s["figures"] if e["output"] == name) for s in sets]

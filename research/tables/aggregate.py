@@ -20,6 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from research import filters
 from research.arrays import Float64s, Floats
+from research.attack import attack_auc
 from research.grid import BASE, Cell
 from research.progress import Progress, no_progress
 from research.results.files import GRID, Facts, Result, read_facts, read_result, stored_cells
@@ -225,7 +226,7 @@ class Judge:
         }
         retired, retained = output[self.is_retired], output[~self.is_retired]
         with suppress(UnlabelError):  # too few rows of one kind
-            values["attack_auc"] = metrics.attack_auc(retired, retained)
+            values["attack_auc"] = attack_auc(retired, retained)
         return values
 
     def on_retained(self, output: Floats) -> Floats:

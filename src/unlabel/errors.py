@@ -62,8 +62,8 @@ class UnlabelError(ValueError):
             message = message[0].lower() + message[1:]
         if place:
             message = f"{place}: {message}"
-        if self.argument is not None:
-            message = f"{message.removesuffix('.')} ({spelled(self.argument)})."
+        argument = "" if self.argument is None else f" ({spelled(self.argument)})"
+        message = f"{message.removesuffix('.')}{argument}."
         return message if self.path is not None else message[:1].upper() + message[1:]
 
 

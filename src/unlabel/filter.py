@@ -121,7 +121,7 @@ class OutputFilter:
             removed label without rows is masked. A mask needs no labels.
         classes : list of labels, or mapping of indices to labels, optional
             The labels of the model, in the order of its outputs. By default 0 to n - 1.
-        plan : LabelPlan, mapping, or list of labels to remove
+        plan : LabelPlan or mapping
             The change of labels. Or give one of `remove` and `keep`.
         remove, keep : lists of labels
             The labels to remove, in that order, or those to retain.

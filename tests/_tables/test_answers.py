@@ -85,7 +85,7 @@ def test_every_option_agrees_with_plain_loops(
     names = plain_plan.result_labels(plan, NAMES)
     some = st.lists(st.sampled_from(names), min_size=1, unique=True)
     lists = {name: data.draw(some) for name in ("north", "south", "zoo")}
-    gone = plain_plan.retired(plan)
+    gone = plain_plan.removed(plan)
     by = data.draw(st.lists(st.sampled_from([*lists]), min_size=25, max_size=25))
     write(folder / f"in{suffix}", place=by, prediction=OLD_TOP, second=OTHER)
     fitted = OutputFilter.mask(NAMES, plan)

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import doors
 import plain_calibration
 from natural_merges import BANKING77, MAGIKA, changes_of
-from unlabel import LabelPlan, OutputFilter
+from unlabel import LabelPlan
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MERGES = {"magika": MAGIKA, "banking77": BANKING77}
@@ -15,7 +16,7 @@ HALVES = 20
 
 
 def calibrated_fit(confidences, labels, classes, plan):
-    return OutputFilter.fit(confidences, labels, classes=classes, plan=plan, calibrate=True)
+    return doors.fit(confidences, labels, classes=classes, plan=plan, calibrate=True)
 
 
 @pytest.fixture(scope="module", params=list(MERGES))

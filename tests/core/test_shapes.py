@@ -1,15 +1,13 @@
 """Confidences of any leading dimensions, and the true labels of tokens that have some."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import doors
 from simplex import DTYPES, cases
-from unlabel import LabelRemover, OutputFilter, UnlabelError
-from unlabel.fitting import fit_filter
+from unlabel import OutputFilter, UnlabelError
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 LABELS = ["O", "LOC", "PER", "ORG"]
@@ -19,9 +17,12 @@ TOKENS[::4] = np.roll(TOKENS[::4], 1, axis=-1)
 TAGS = np.array(LABELS)[TRUTH]
 
 
+FLAT = TOKENS.reshape(200, 4)
+GIVEN = {"classes": LABELS, "remove": ["LOC"]}
+
+
 def fitted_filter(**options):
-    given_labels = {"classes": LABELS, "remove": ["LOC"], **options}
-    return fit_filter(TOKENS.reshape(200, 4), TAGS.ravel(), **given_labels)
+    return doors.fit(FLAT, TAGS.ravel(), **GIVEN | options)
 
 
 # Applying
@@ -33,14 +34,14 @@ def test_every_shape_gives_the_bits_of_single_rows(case, leading, seed):
     taken = np.random.default_rng(seed).integers(len(rows), size=leading)
     array = rows[taken]
     result = fitted.apply(array)
-    assert result.shape == (*leading, len(fitted.classes))
+    assert result.shape == (*leading, len(fitted.classes_out))
     assert result.dtype == rows.dtype
     for at in np.ndindex(*leading):
         np.testing.assert_array_equal(result[at], fitted.apply(rows[taken[at]][None])[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("method", ["osr", "mask", "literal"])
+@pytest.mark.parametrize("method", ["osr", "mask"])
 def test_a_vector_and_every_layout_give_the_same(method, dtype):
     fitted, tokens = fitted_filter(method=method), TOKENS.astype(dtype)
     flat = fitted.apply(tokens.reshape(200, 4))
@@ -66,32 +67,37 @@ def test_leading_dimensions_may_be_empty(shape):
     assert result.dtype == np.float32
 
 
-@pytest.mark.parametrize("scores", ["renormalised", "absolute"])
-def test_allowed_labels_have_the_shape_of_the_result(scores):
+def test_allowed_labels_have_the_shape_of_the_result():
     fitted = fitted_filter()
     allow = np.random.default_rng(2).random((40, 5, 3)) < 0.5
     allow[..., 0] |= ~allow.any(axis=-1)
-    result = fitted.apply(TOKENS, allow=allow, scores=scores)
+    result = fitted.apply(TOKENS, allow=allow)
     whole = fitted.apply(TOKENS)
     for at in np.ndindex(40, 5):
         kept = [value * int(may) for value, may in zip(whole[at], allow[at], strict=True)]
-        total = 1.0 if scores == "absolute" else sum(kept)
-        np.testing.assert_allclose(result[at], [value / total for value in kept], rtol=1e-15)
-    lists = fitted.apply(TOKENS, allow=["O", "PER"], scores=scores)
+        np.testing.assert_allclose(result[at], [value / sum(kept) for value in kept], rtol=1e-15)
+    lists = fitted.apply(TOKENS, allow=["O", "PER"])
     assert lists.shape == (40, 5, 3)
     assert not lists[..., 2].any()
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (6, 5, 3), (4, 6), (4, 1)])
+@pytest.mark.parametrize("shape", [(), (5,), (6, 5, 2), (4, 6), (4, 1)])
 def test_labels_lie_in_the_last_dimension(shape):
     with pytest.raises(UnlabelError, match=r"the shape \(.*\), not \(\.\.\., 4\): give one column"):
         fitted_filter().apply(np.full(shape, 0.25))
 
 
+@pytest.mark.parametrize("door", ["apply", "run", "answer"])
+def test_a_filter_applied_to_its_own_output_is_recognised(door):
+    fitted = fitted_filter()
+    with pytest.raises(UnlabelError, match="the 3 labels of the filter's result .* already"):
+        getattr(fitted, door)(fitted.apply(TOKENS))
+
+
 def test_a_bad_row_is_numbered_over_all_dimensions():
     tokens = TOKENS.copy()
     tokens[2, 3] = 0.5
-    with pytest.raises(UnlabelError, match=r"^Row 13 is not a probability vector"):
+    with pytest.raises(UnlabelError, match="^Row 13: it is not a probability vector"):
         fitted_filter().apply(tokens)
 
 
@@ -99,108 +105,40 @@ def test_a_bad_row_is_numbered_over_all_dimensions():
 
 
 @pytest.mark.parametrize(
-    ("method", "calibrate"), [("osr", False), ("osr", True), ("mask", True), ("literal", False)]
+    ("method", "calibrate"), [("osr", False), ("osr", True), ("mask", True)]
 )
 def test_tokens_are_fitted_as_their_rows_one_after_another(method, calibrate):
     options = {"method": method, "calibrate": calibrate}
     for tokens in (TOKENS, np.asfortranarray(TOKENS), TOKENS.tolist()):
         for tags in (TAGS, TAGS.tolist(), np.asfortranarray(TAGS), TAGS.astype(object)):
-            fitted = fit_filter(tokens, tags, classes=LABELS, remove=["LOC"], **options)
-            assert fitted == fitted_filter(**options)
+            assert doors.fit(tokens, tags, **GIVEN, **options) == fitted_filter(**options)
 
 
-def test_ignored_tokens_are_left_out_without_a_word():
-    tokens, tags = TOKENS.copy(), TAGS.astype(object)
-    tags[1], tags[4, 2] = -100, -100
-    tokens[1], tokens[4, 2] = -100, np.nan  # as padded, these are no probabilities
-    ignored = tags.ravel() == -100
-    options = {"classes": LABELS, "remove": ["LOC"], "calibrate": True}
-    expected = fit_filter(TOKENS.reshape(200, 4)[~ignored], TAGS.ravel()[~ignored], **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted = fit_filter(tokens, tags, ignore=-100, **options)
-        assert fitted == expected
-        remover = LabelRemover(ignore=-100, **options)
-        assert remover.fit(tokens.reshape(200, 4), tags.ravel()).filter_ == expected
-    tokens = TOKENS
-    with pytest.warns(UserWarning, match="6 rows of labels that the model does not have, such as"):
-        assert fit_filter(tokens, tags, **options) == expected
+def test_tokens_of_no_label_are_skipped():
+    tags = TAGS.astype(object)
+    tags[1], tags[4, 2] = -100, None
+    used = np.isin(tags, LABELS)
+    expected = doors.fit(TOKENS[used], TAGS[used], calibrate=True, **GIVEN)
+    assert doors.fit(TOKENS, tags, calibrate=True, **GIVEN) == expected
+    with pytest.warns(UserWarning, match=r"^1 row without a true label and 5 rows of .*-100"):
+        OutputFilter.fit(TOKENS, tags, **GIVEN, method="mask")
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64, object])
-def test_numbers_are_ignored_whatever_their_type(dtype):
-    tags = np.random.default_rng(3).integers(4, size=(40, 5))
-    tags[:, 3:] = -100
-    expected = fit_filter(TOKENS[:, :3].reshape(120, 4), tags[:, :3].ravel(), remove=[1])
-    for ignore in (-100, -100.0, np.int64(-100)):
-        assert fit_filter(TOKENS, tags.astype(dtype), remove=[1], ignore=ignore) == expected
+OF_TOKENS = r"shape \(40, 5, 4\) and the true labels .*: give one"
 
 
-def test_a_label_of_the_model_and_a_text_can_be_ignored():
-    without = TAGS != "O"
-    expected = fit_filter(TOKENS[without], TAGS[without], classes=LABELS, remove=["LOC"])
-    fitted = fit_filter(TOKENS, TAGS, classes=LABELS, remove=["LOC"], ignore="O")
-    assert fitted == expected
-    assert fit_filter(TOKENS, TAGS, classes=LABELS, remove=["LOC"], ignore="none") == (
-        fitted_filter()
-    )
-
-
-def test_a_tensor_of_labels_works():
-    torch = pytest.importorskip("torch")
-    tags = np.random.default_rng(3).integers(4, size=(40, 5))
-    tags[2] = -100
-    expected = fit_filter(TOKENS, tags, remove=[1], ignore=-100)
-    fitted = fit_filter(torch.tensor(TOKENS), torch.tensor(tags), remove=[1], ignore=-100)
-    assert fitted == expected
-
-
-def test_a_bad_row_keeps_its_number_where_others_are_ignored():
-    tokens, tags = TOKENS.copy(), TAGS.astype(object)
-    tags[0], tokens[0] = -100, np.nan
-    tokens[2, 3] = 0.5
-    options = {"classes": LABELS, "remove": ["LOC"], "ignore": -100}
-    with pytest.raises(UnlabelError, match=r"^Row 13 is not a probability vector"):
-        fit_filter(tokens, tags, **options)
-
-
-def test_rows_that_are_all_ignored_leave_no_reference_rows():
-    tags = np.full((40, 5), -100)
-    with pytest.raises(UnlabelError, match="The label 1 has no reference rows: give"):
-        fit_filter(TOKENS, tags, remove=[1], ignore=-100)
-    assert fit_filter(TOKENS, tags, remove=[1], ignore=-100, method="mask").counts == (0,)
-
-
-@pytest.mark.parametrize("shape", [(200,), (5, 40), (40,), (40, 5, 1), ()])
-def test_labels_of_another_shape_are_refused(shape):
-    tags = np.resize(TAGS, shape)
-    sentence = (
-        r"the shape \(40, 5, 4\) and the true labels \(.*\): give labels of the shape \(40, 5\)"
-    )
-    with pytest.raises(UnlabelError, match=sentence):
-        fit_filter(TOKENS, tags, classes=LABELS, remove=["LOC"], ignore=-100)
-
-
-@pytest.mark.parametrize("ignore", [None, -100])
-@pytest.mark.parametrize("shape", [(199,), (200, 1), ()])
-def test_labels_of_a_table_of_rows_are_one_per_row(shape, ignore):
-    with pytest.raises(UnlabelError, match="give one per row"):
-        fit_filter(
-            TOKENS.reshape(200, 4), np.resize(TAGS, shape), classes=LABELS, remove=[], ignore=ignore
-        )
+@pytest.mark.parametrize(
+    ("rows", "shape", "words"),
+    [
+        *((TOKENS, shape, OF_TOKENS) for shape in [(200,), (5, 40), (40,), (40, 5, 1), ()]),
+        *((FLAT, shape, "give one per row") for shape in [(199,), (200, 1), ()]),
+    ],
+)
+def test_labels_of_another_shape_are_refused(rows, shape, words):
+    with pytest.raises(UnlabelError, match=words):
+        doors.fit(rows, np.resize(TAGS, shape), **GIVEN)
 
 
 def test_a_mask_of_tokens_needs_no_labels():
-    fitted = fit_filter(TOKENS, classes=LABELS, remove=["LOC"], method="mask")
-    assert fitted == OutputFilter.mask(LABELS, ["LOC"])
-    assert fit_filter(TOKENS, remove=[1], method="mask").classes_in == (0, 1, 2, 3)
-
-
-def test_tables_stay_tables_of_rows():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(TOKENS.reshape(200, 4), columns=LABELS)
-    fitted = fit_filter(frame, pandas.Series(TAGS.ravel()), classes=LABELS, remove=["LOC"])
-    assert fitted == fitted_filter()
-    assert fitted.apply(frame).shape == (200, 3)
-    with pytest.raises(UnlabelError, match="have the column 'LOC' where the model has"):
-        fitted.apply(frame[["LOC", "O", "PER", "ORG"]])
+    assert doors.fit(TOKENS, method="mask", **GIVEN) == doors.mask(LABELS, ["LOC"])
+    assert doors.fit(TOKENS, remove=[1], method="mask").classes_in == (0, 1, 2, 3)

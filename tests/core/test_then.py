@@ -1,15 +1,14 @@
 """One filter for two: exact where it is given, refused elsewhere."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
+import doors
 from plain_plan import changes_of
-from unlabel import OutputFilter, UnlabelError
-from unlabel.fitting import fit_filter
+from unlabel import LabelPlan, UnlabelError
+from unlabel.filter import outcome_of_filter
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -22,12 +21,12 @@ def rows_of(n, n_rows=40, seed=0):
 
 def fitted(labels, changes, seed=0):
     rows = rows_of(len(labels), 8 * len(labels), seed)
-    return fit_filter(rows, np.resize(labels, len(rows)), classes=labels, remove=changes)
+    return doors.fit(rows, np.resize(labels, len(rows)), classes=labels, plan=LabelPlan(changes))
 
 
 def assert_joined(first, second):
     both = first.then(second)
-    assert both.classes == second.classes
+    assert both.classes_out == second.classes_out
     assert both.classes_in == first.classes_in
     rows = rows_of(len(first.classes_in))
     np.testing.assert_allclose(
@@ -37,36 +36,36 @@ def assert_joined(first, second):
 
 
 @given(st.data())
-def test_a_second_filter_that_retires_nothing(data):
+def test_a_second_filter_that_removes_nothing(data):
     changes = data.draw(changes_of(LABELS))
-    first = data.draw(st.sampled_from([fitted, OutputFilter.mask]))(LABELS, changes)
-    later = data.draw(changes_of(first.classes, removed=[]))
-    second = replace(OutputFilter.mask(first.classes, later), temperature=1.7)
-    both = assert_joined(first, second)
+    first = data.draw(st.sampled_from([fitted, doors.mask]))(LABELS, changes)
+    later = data.draw(changes_of(first.classes_out, removed=[]))
+    first = doors.at_temperature(first, 1.7)
+    both = assert_joined(first, doors.mask(first.classes_out, later))
     assert both.removed == first.removed
     assert both.temperature == 1.7
 
 
 @given(st.data())
 def test_masks_without_splits(data):
-    first = OutputFilter.mask(LABELS, data.draw(changes_of(LABELS, with_splits=False)))
-    assume(len(first.classes) > 1)
-    later = data.draw(changes_of(first.classes, with_splits=False))
-    second = OutputFilter.mask(first.classes, later)
+    first = doors.mask(LABELS, data.draw(changes_of(LABELS, with_splits=False)))
+    assume(len(first.classes_out) > 1)
+    later = data.draw(changes_of(first.classes_out, with_splits=False))
+    second = doors.mask(first.classes_out, later)
     try:
         both = assert_joined(first, second)
-    except UnlabelError as error:  # a new label with the name of an old one that is now retired
-        assert "cannot be one: The plan sends" in str(error)  # noqa: PT017
+    except UnlabelError as error:  # a new label with the name of an old one that is now removed
+        assert "cannot be one" in str(error)  # noqa: PT017
         reject()
     assert both.method == "mask"
     rows = rows_of(len(LABELS))
     np.testing.assert_allclose(both.apply(rows).sum(axis=1), 1, rtol=1e-12)
 
 
-def test_labels_retired_by_the_method_in_two_stages():
+def test_labels_removed_by_the_method_in_two_stages():
     first = fitted(LABELS, [LABELS[4], LABELS[1]])
-    second = fitted(first.classes, [LABELS[6], LABELS[0]], seed=1)
-    both = assert_joined(first, replace(second, temperature=0.8))
+    second = fitted(first.classes_out, [LABELS[6], LABELS[0]], seed=1)
+    both = assert_joined(doors.at_temperature(first, 0.8), second)
     assert both.removed == (LABELS[4], LABELS[1], LABELS[6], LABELS[0])
     assert both.counts == (*first.counts, *second.counts)
 
@@ -74,23 +73,23 @@ def test_labels_retired_by_the_method_in_two_stages():
 def test_labels_may_be_listed_as_what_they_stay():
     first = fitted(LABELS, {LABELS[4]: None, LABELS[0]: LABELS[0]})
     second = fitted(
-        first.classes, {label: label for label in first.classes[1:]} | {LABELS[0]: None}
+        first.classes_out, {label: label for label in first.classes_out[1:]} | {LABELS[0]: None}
     )
-    assert not first.has_destinations
+    assert outcome_of_filter(first).merge is None
     assert_joined(first, second)
 
 
-def test_a_first_filter_that_retires_nothing_takes_the_method_of_the_second():
-    nothing = fit_filter(rows_of(7), classes=LABELS, remove=[])
-    for second in (fitted(LABELS, LABELS[:2]), OutputFilter.mask(LABELS, LABELS[:2])):
+def test_a_first_filter_that_removes_nothing_takes_the_method_of_the_second():
+    nothing = doors.fit(rows_of(7), classes=LABELS, remove=[])
+    for second in (fitted(LABELS, LABELS[:2]), doors.mask(LABELS, LABELS[:2])):
         assert assert_joined(nothing, second).method == second.method
-        assert assert_joined(OutputFilter.mask(LABELS, []), second).method == second.method
+        assert assert_joined(doors.mask(LABELS, []), second).method == second.method
 
 
 def test_rows_of_logits_go_through_both():
-    first = OutputFilter.mask(LABELS, LABELS[:1], input="logits")
-    both = first.then(OutputFilter.mask(first.classes, {LABELS[1]: LABELS[2]}))
-    assert both.input == "logits"
+    first = doors.mask(LABELS, LABELS[:1], kind="logits")
+    both = first.then(doors.mask(first.classes_out, {LABELS[1]: LABELS[2]}))
+    assert both.kind == "logits"
 
 
 @pytest.mark.parametrize(
@@ -98,37 +97,32 @@ def test_rows_of_logits_go_through_both():
     [({1: "2"}, {3: "x"}), ({1: None}, {3: "2"}), ({1: "2"}, {2: None})],
 )
 def test_a_new_label_that_is_written_like_another_stays_another(changes, later):
-    first = OutputFilter.mask([1, 2, 3], changes)
-    assert_joined(first, OutputFilter.mask(first.classes, later))
+    first = doors.mask([1, 2, 3], changes)
+    assert_joined(first, doors.mask(first.classes_out, later))
 
 
 def test_title_and_note_of_both_are_kept():
-    first = OutputFilter.mask(LABELS, LABELS[:1])
-    first = replace(first, plan=first.plan.named("v2", "Retired."))
-    second = OutputFilter.mask(first.classes, {LABELS[1]: "new"})
-    second = replace(second, plan=second.plan.named("v3", "Renamed."))
-    plan = first.then(second).plan
-    assert "v2" in plan.title
-    assert "v3" in plan.title
-    assert "Retired." in plan.note
-    assert "Renamed." in plan.note
+    first = doors.mask(LABELS, LabelPlan(LABELS[:1], title="v2", note="Removed."))
+    renamed = LabelPlan({LABELS[1]: "new"}, title="v3", note="Renamed.")
+    plan = first.then(doors.mask(first.classes_out, renamed)).plan
+    assert (plan.title, plan.note) == ("v2; v3", "Removed.\nRenamed.")
 
 
-OSR, MASK = fitted(LABELS, LABELS[:2]), OutputFilter.mask(LABELS, LABELS[:2])
-SPLIT = OutputFilter.mask(LABELS, {LABELS[0]: None, LABELS[1]: {"x": 0.5, "y": 0.5}})
+OSR, MASK = fitted(LABELS, LABELS[:2]), doors.mask(LABELS, LABELS[:2])
+SPLIT = doors.mask(LABELS, {LABELS[0]: None, LABELS[1]: {"x": 0.5, "y": 0.5}})
 
 
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [
-        (OSR, OutputFilter.mask(LABELS, LABELS[:1]), "the first gives"),
-        (OSR, OutputFilter.mask(OSR.classes[::-1], []), "the first gives"),
-        (OSR, OutputFilter.mask(OSR.classes, [], input="logits"), r"taking\('probabilities'\)"),
-        (replace(OSR, temperature=2.0), OutputFilter.mask(OSR.classes, []), "first is calibrated"),
-        (OSR, OutputFilter.mask(OSR.classes, LABELS[5:6]), "the second retires labels"),
-        (MASK, fitted(MASK.classes, LABELS[5:6]), "the second retires labels"),
-        (SPLIT, OutputFilter.mask(SPLIT.classes, LABELS[5:6]), "the second retires labels"),
-        (OSR, fitted(OSR.classes, {LABELS[5]: None, LABELS[4]: LABELS[3]}), "second retires"),
+        (OSR, doors.mask(LABELS, LABELS[:1]), "the first gives"),
+        (OSR, doors.mask(OSR.classes_out[::-1], []), "the first gives"),
+        (OSR, doors.mask(OSR.classes_out, [], kind="logits"), "takes logits"),
+        (OSR, doors.at_temperature(doors.mask(OSR.classes_out, []), 2.0), "second is calibrated"),
+        (OSR, doors.mask(OSR.classes_out, LABELS[5:6]), "the second removes labels"),
+        (MASK, fitted(MASK.classes_out, LABELS[5:6]), "the second removes labels"),
+        (SPLIT, doors.mask(SPLIT.classes_out, LABELS[5:6]), "the second removes labels"),
+        (OSR, fitted(OSR.classes_out, {LABELS[5]: None, LABELS[4]: LABELS[3]}), "second removes"),
         (MASK, "second.safetensors", "give an OutputFilter"),
     ],
 )

@@ -5,19 +5,15 @@ import re
 import numpy as np
 import pytest
 
-from unlabel import LabelRemover, OutputFilter, UnlabelError
-from unlabel._method.temperature import COLDEST, HOTTEST
-from unlabel.fitting import fit_filter
+import doors
+from unlabel import UnlabelError
 from unlabel.validation import check_rows
-
-NAMES = ["cat", "dog", "fox", "owl"]
-ROWS = np.random.default_rng(0).dirichlet(np.ones(4), 40)
-TRUTH = np.array(NAMES)[np.arange(40) % 4]
+from worlds import NAMES, NUMBERS, ROWS, TRUTH, with_row
 
 
 @pytest.fixture
 def fitted():
-    return fit_filter(ROWS, TRUTH, classes=NAMES, remove=["dog"])
+    return doors.fit(ROWS, TRUTH, classes=NAMES, remove=["dog"])
 
 
 def refused(*, rows=ROWS, truth=TRUTH, **arguments):
@@ -25,17 +21,11 @@ def refused(*, rows=ROWS, truth=TRUTH, **arguments):
     if "keep" not in arguments:
         arguments = {"remove": ["dog"], **arguments}
     with pytest.raises(UnlabelError) as caught:
-        fit_filter(rows, truth, **arguments)
+        doors.fit(rows, truth, **arguments)
     message = str(caught.value)
     assert "\n" not in message
     assert message.endswith(".")
     return message
-
-
-def with_row(at, row):
-    rows = ROWS.copy()
-    rows[at] = row
-    return rows
 
 
 def test_an_error_is_a_value_error():
@@ -78,7 +68,7 @@ def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
     with pytest.raises(UnlabelError, match=sentence):
         fitted.apply(rows)
     with pytest.raises(UnlabelError, match=sentence):
-        fitted.removed_mass(rows)
+        doors.run(fitted, rows)
 
 
 @pytest.mark.parametrize(
@@ -90,12 +80,10 @@ def test_the_first_bad_row_is_named(fitted, row, sentence, dtype):
     ],
 )
 def test_the_first_bad_row_of_logits_is_named(row, sentence):
-    logits = np.log(ROWS)
-    fitted = fit_filter(logits, TRUTH, classes=NAMES, remove=["dog"], input="logits")
-    logits[3] = row
-    assert re.search(sentence, refused(rows=logits, input="logits"))
+    logits = with_row(3, row, np.log(ROWS))
+    assert re.search(sentence, refused(rows=logits, kind="logits"))
     with pytest.raises(UnlabelError, match=sentence):
-        fitted.apply(logits)
+        doors.mask(NAMES, ["dog"], kind="logits").apply(logits)
 
 
 def test_rows_of_a_table_are_numbered_from_its_start():
@@ -119,7 +107,7 @@ def test_sums_in_float32_let_no_bad_row_in(fitted, row):
 
 
 def test_probabilities_given_as_logits_are_refused():
-    message = refused(input="logits")
+    message = refused(kind="logits")
     assert message.startswith("The rows are probabilities, not logits")
     assert "input='probabilities'" in message
 
@@ -127,19 +115,14 @@ def test_probabilities_given_as_logits_are_refused():
 def test_percentages_are_called_so():
     rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 40.0]]
     with pytest.raises(UnlabelError, match=r"Row 0 .* sums to 100, as percentages do; divide"):
-        fit_filter(rows, [0, 1], remove=[0])
+        doors.fit(rows, [0, 1], remove=[0])
     with pytest.raises(UnlabelError, match="rows are percentages, not logits: divide by 100"):
-        fit_filter(rows, [0, 1], remove=[0], input="logits")
+        doors.fit(rows, [0, 1], remove=[0], kind="logits")
 
 
-def test_logits_may_sum_to_100():
-    rows = [[70.0, 20.0, 10.0], [30.0, 30.0, 41.0], [99.0, 0.5, 0.4]]
-    assert fit_filter(rows, [0, 1, 2], remove=[0], input="logits").counts == (1,)
-
-
-def test_logits_may_sum_to_1():
-    fitted = fit_filter([[2.0, -1.0, 0.0]], remove=[0], method="mask", input="logits")
-    assert fitted.removed == (0,)
+@pytest.mark.parametrize("rows", [[[2.0, -1.0, 0.0]], [[70.0, 20.0, 10.0], [30.0, 30.0, 41.0]]])
+def test_logits_may_sum_to_1_or_100(rows):
+    assert doors.fit(rows, remove=[0], method="mask", kind="logits").removed == (0,)
 
 
 @pytest.mark.parametrize(
@@ -161,21 +144,6 @@ def test_anything_but_a_table_of_numbers_is_refused(fitted, rows, sentence):
     assert re.search(sentence, refused(rows=rows))
 
 
-def test_a_single_vector_is_no_reference_table():
-    sentence = r"shape \(4,\), not \(rows, 4\): .*confidences\[None, :\]"
-    assert re.search(sentence, refused(rows=ROWS[0], truth=TRUTH[:1]))
-
-
-def test_an_empty_table_has_no_reference_rows():
-    message = refused(rows=ROWS[:0], truth=TRUTH[:0])
-    assert message.startswith("The label 'dog' has no reference rows: give")
-
-
-def test_a_table_without_columns_has_no_labels():
-    message = refused(rows=np.empty((3, 0)), truth=[0, 0, 0], classes=None, remove=[0])
-    assert message.startswith("The model has no label 0")
-
-
 @pytest.mark.parametrize("kind", [int, bool, np.int8])
 def test_integers_are_taken_as_numbers(fitted, kind):
     one_hot = np.eye(4, dtype=kind)
@@ -190,25 +158,42 @@ def test_the_byte_order_of_a_table_does_not_matter(fitted, kind):
     assert fitted.apply(rows).dtype.isnative
 
 
-def test_numbered_columns_of_a_data_frame_are_not_named_after_labels():
-    pandas = pytest.importorskip("pandas")
-    fitted = fit_filter(np.eye(2), [1, 0], classes=[1, 0], remove=[0])
-    assert fitted.apply(pandas.DataFrame([[0.5, 0.5]])).tolist() == [[1.0]]
+# What is asked for
+
+WITHOUT_FOX = {"rows": ROWS[TRUTH != "fox"], "truth": TRUTH[TRUTH != "fox"]}
+ASKED = [
+    ({"rows": ROWS[0], "truth": TRUTH[:1]}, r"shape \(4,\), not .*confidences\[None, :\]"),
+    ({"rows": ROWS[:0], "truth": TRUTH[:0]}, "'dog' has no reference rows: give"),
+    ({"rows": np.empty((3, 0)), "truth": [0] * 3, "classes": None, "remove": [0]}, "no label 0"),
+    (WITHOUT_FOX | {"remove": ["cat", "fox"]}, "'fox' has no reference rows: .*method='mask'"),
+    ({"remove": ["dogs"]}, "^The model has no label 'dogs': the nearest is 'dog'.$"),
+    ({"keep": ["fix"]}, "The model has no label 'fix': .* 'fox'"),
+    ({"classes": None, "remove": ["3"], "truth": NUMBERS}, "no label '3':.* nearest is 3"),
+    ({"remove": NAMES}, "All 4 labels would be"),
+    ({"keep": []}, "All 4 labels would be"),
+    ({"remove": None}, "^Give either remove=.* or keep"),
+    ({"remove": ["cat"], "keep": ["dog"]}, "^Give either remove=.* or keep"),
+    ({"classes": [1, 1.0, 2, 3], "truth": None}, "appears twice in classes"),
+    ({"truth": np.array([["dog"], *TRUTH[1:]], dtype=object)}, "not all strings or numbers"),
+    ({"truth": [["dog"], *TRUTH[1:]]}, "not all strings or numbers"),
+    ({"truth": TRUTH[:39]}, "40 rows have 39 true labels: give one per row"),
+    ({"truth": TRUTH[:, None]}, r"true labels have the shape \(40, 1\): give one per row"),
+    ({"truth": "dog"}, r"true labels have the shape \(\): give one per row"),
+    ({"truth": None}, "y is None: give each reference row's true label"),
+    ({"truth": None, "calibrate": True}, "y is None"),
+    ({"truth": None, "method": "literal"}, "y is None"),
+    ({"method": "literal", "calibrate": True}, "use method='osr'"),
+    ({"kind": "scores"}, "use one of 'probabilities', 'logits'"),
+    *(({"method": method}, "use one of 'osr', 'mask', ") for method in ("OSR", None, ["osr"], 3)),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), ASKED)
+def test_what_cannot_be_fitted_is_refused(arguments, words):
+    assert re.search(words, refused(**arguments))
 
 
 # Labels
-
-
-def test_a_label_that_does_not_exist_suggests_the_nearest():
-    assert refused(remove=["dogs"]) == ("The model has no label 'dogs': the nearest is 'dog'.")
-    assert "The model has no label 'fix':" in refused(keep=["fix"])
-    assert "the nearest is 'fox'" in refused(keep=["fix"])
-
-
-def test_a_number_given_as_a_text_suggests_the_number():
-    message = refused(classes=None, remove=["3"], truth=np.arange(40) % 4)
-    assert "The model has no label '3':" in message
-    assert "the nearest is 3." in message
 
 
 def test_a_suggestion_is_found_in_bounded_time():
@@ -216,18 +201,7 @@ def test_a_suggestion_is_found_in_bounded_time():
     classes = ["ab" * 100_000, "cat", *range(100_000)]
     rows = np.full((1, len(classes)), 1 / len(classes))
     with pytest.raises(UnlabelError, match="the nearest is 'abab"):
-        fit_filter(rows, None, classes=classes, remove=["ba" * 100_000], method="mask")
-
-
-def test_a_label_without_reference_rows_is_named():
-    message = refused(rows=ROWS[TRUTH != "fox"], truth=TRUTH[TRUTH != "fox"], remove=["cat", "fox"])
-    assert message.startswith("The label 'fox' has no reference rows: give the model's outputs")
-    assert "method='mask'" in message
-
-
-def test_removing_all_labels_is_refused():
-    for arguments in ({"remove": NAMES}, {"keep": []}):
-        assert refused(**arguments) == ("All 4 labels would be retired: at least one must remain.")
+        doors.fit(rows, None, classes=classes, remove=["ba" * 100_000], method="mask")
 
 
 @pytest.mark.parametrize("name", ["remove", "keep", "classes"])
@@ -240,22 +214,13 @@ def test_duplicates_among_many_labels_are_found_in_bounded_time():
     n = 300_000
     rows = np.full((1, n), 1 / n)
     with pytest.raises(UnlabelError, match="299998 appears twice in classes"):
-        fit_filter(rows, [0], classes=[*range(n - 1), n - 2], remove=[0])
+        doors.fit(rows, [0], classes=[*range(n - 1), n - 2], remove=[0])
 
 
 def test_labels_to_keep_among_many_are_found_in_bounded_time():
     n = 50_000
-    fitted = fit_filter(np.full((1, n), 1 / n), keep=range(2, n), method="mask")
+    fitted = doors.fit(np.full((1, n), 1 / n), keep=range(2, n), method="mask")
     assert fitted.removed == (0, 1)
-
-
-def test_equal_numbers_of_two_types_are_the_same_label():
-    assert "appears twice in classes" in refused(classes=[1, 1.0, 2, 3], truth=None)
-
-
-@pytest.mark.parametrize("arguments", [{"remove": None}, {"remove": ["cat"], "keep": ["dog"]}])
-def test_either_remove_or_keep_is_given(arguments):
-    assert refused(**arguments).startswith("Give either remove=[...] (--remove) or keep")
 
 
 @pytest.mark.parametrize("name", ["remove", "keep", "classes"])
@@ -283,129 +248,21 @@ def test_anything_but_a_list_of_labels_is_refused(name, value, sentence):
 def test_booleans_are_not_the_true_labels_0_and_1():
     for truth in ([True, False], np.array([True, False])):
         with pytest.raises(UnlabelError, match=r"The model has no label (True|False), nor any"):
-            fit_filter([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
+            doors.fit([[0.6, 0.4], [0.3, 0.7]], truth, remove=[1])
 
 
 def test_a_boolean_mask_is_not_a_list_of_numbers():
-    truth = np.arange(40) % 4
+    truth = NUMBERS
     for mask in ([True], [True, False], np.array([False, True])):
         assert "The model has no label" in refused(classes=None, truth=truth, remove=mask)
-
-
-def test_labels_of_an_unhashable_type_are_refused():
-    truth = np.array([["dog"], *TRUTH[1:]], dtype=object)
-    assert refused(truth=truth) == "The true labels are not all strings or numbers."
-    assert "not all strings or numbers" in refused(truth=[["dog"], *TRUTH[1:]])
-
-
-# True labels
-
-
-@pytest.mark.parametrize(
-    ("truth", "sentence"),
-    [
-        (
-            TRUTH[:39],
-            "40 rows have 39 true labels: give one per row",
-        ),
-        (TRUTH[:, None], r"The true labels have the shape \(40, 1\): give one per row"),
-        ("dog", r"The true labels have the shape \(\): give one per row"),
-    ],
-)
-def test_there_is_one_true_label_per_row(truth, sentence):
-    assert re.match(sentence, refused(truth=truth))
-
-
-@pytest.mark.parametrize("arguments", [{}, {"method": "literal"}, {"calibrate": True}])
-def test_true_labels_are_needed(arguments):
-    assert "y is None: give each reference row's true label" in refused(truth=None, **arguments)
 
 
 def test_true_labels_of_several_types_keep_them():
     classes = ["a", 1, 2.5, "1"]
     truth = [classes[i % 4] for i in range(40)]
-    assert fit_filter(ROWS, truth, classes=classes, remove=["1", 1]).counts == (10, 10)
+    assert doors.fit(ROWS, truth, classes=classes, remove=["1", 1]).counts == (10, 10)
 
 
 @pytest.mark.parametrize("kind", [float, np.float32, np.uint8, np.int64, object])
 def test_true_labels_are_numbers_of_any_type(kind):
-    assert fit_filter(ROWS, (np.arange(40) % 4).astype(kind), remove=[3]).counts == (10,)
-
-
-# Choices
-
-
-@pytest.mark.parametrize("method", ["OSR", None, ["osr"], 3])
-def test_an_unknown_method_lists_the_known_ones(method):
-    assert "is not known: use one of 'osr', 'mask', 'literal'." in refused(method=method)
-
-
-def test_an_unknown_input_lists_the_known_ones():
-    assert "use one of 'probabilities', 'logits'." in refused(input="scores")
-
-
-def test_literal_cannot_be_calibrated():
-    assert "use method='osr'" in refused(method="literal", calibrate=True)
-
-
-def test_the_transformer_says_the_same():
-    with pytest.raises(UnlabelError, match="the nearest is 'dog'"):
-        LabelRemover(remove=["dgo"], classes=NAMES).fit(ROWS, TRUTH)
-
-
-# A filter made by hand
-
-
-def parts(**changes):
-    return {
-        "classes_in": ("a", "b", "c"),
-        "plan": ("a",),
-        "means": [[0.5, 0.25, 0.25]],
-        "shares": [[0.0, 0.3, 0.3]],
-        "counts": (4,),
-        **changes,
-    }
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"temperature": 0.0}, f"temperature is 0.0: give {COLDEST} to {HOTTEST}"),
-        ({"temperature": float("nan")}, "temperature is nan"),
-        ({"temperature": 10**400}, f"give {COLDEST} to {HOTTEST}"),
-        ({"temperature": 5e-324}, f"give {COLDEST} to {HOTTEST}"),
-        ({"temperature": 2.0, "method": "literal"}, "use temperature=1"),
-        ({"counts": (4, 5)}, "not one count"),
-        ({"counts": (-1,)}, "not one count"),
-        ({"means": [[0.5, 0.5]]}, r"means have the shape \(1, 2\), not \(1, 3\)"),
-        ({"shares": [[0.3, 0.3, 0.3]]}, "share of the retired label 'a'"),
-        ({"shares": [[0.0, -0.3, 0.3]]}, "share of the retired label 'a'"),
-        ({"shares": [[0.0, 0.0, 0.0]]}, "share of the retired label 'a'"),
-        ({"means": [[0.5, np.nan, 0.5]]}, "mean of the retired label 'a'"),
-        ({"means": [[5.0, 2.5, 2.5]]}, "mean of the retired label 'a'"),
-        ({"method": "mask"}, "'mask' has no means of retired labels: use OutputFilter.mask"),
-        ({"method": "mask", "means": np.zeros((2, 3))}, r"the shape \(2, 3\), not \(0, 3\)"),
-        ({"plan": ("d",)}, "no label 'd'"),
-        ({"plan": ()}, "not one count"),
-    ],
-)
-def test_statistics_that_no_rows_could_have_given_are_refused(changes, sentence):
-    with pytest.raises(UnlabelError, match=sentence):
-        OutputFilter(**parts(**changes))
-
-
-def test_a_filter_cannot_be_changed():
-    fitted = OutputFilter(**parts())
-    with pytest.raises(AttributeError):
-        fitted.temperature = 2.0
-    for statistics in (fitted.means, fitted.shares):
-        with pytest.raises(ValueError, match="read-only"):
-            statistics[0, 0] = 1.0
-
-
-def test_a_filter_does_not_change_with_the_arrays_it_was_made_of():
-    means = np.array([[0.5, 0.25, 0.25]])
-    fitted = OutputFilter(**parts(means=means))
-    before = fitted.apply([[0.5, 0.25, 0.25]])
-    means[:] = [[0.1, 0.8, 0.1]]
-    np.testing.assert_array_equal(fitted.apply([[0.5, 0.25, 0.25]]), before)
+    assert doors.fit(ROWS, NUMBERS.astype(kind), remove=[3]).counts == (10,)

@@ -191,11 +191,11 @@ def test_a_suggestion_gains_what_the_merge_brings(browser, opened, changes):
         merged = merged_by_hand(changes, first, second)
         of_effect = {label: to for label, to in merged.items() if to != label}
         assert dict(pairs) == dict(pairs_of(of_effect))
-        retired = [label for label, parts in pairs if not parts]
-        assert retired == [label for label, to in changes.items() if to is None]
+        removed = [label for label, parts in pairs if not parts]
+        assert removed == [label for label, to in changes.items() if to is None]
         after = computed(
             browser,
-            {label: to for label, to in merged.items() if to is not None} | dict.fromkeys(retired),
+            {label: to for label, to in merged.items() if to is not None} | dict.fromkeys(removed),
         )["counts"]
         if after["judged"] == before["judged"]:  # else the labels of some rows become known
             assert after["rightAfter"] - before["rightAfter"] == gain
@@ -310,6 +310,6 @@ def test_rows_at_the_edges_of_the_method(browser, tmp_path, method):
         mass = fitted.removed_mass(held)
         np.testing.assert_allclose(found["removedMass"], mass, atol=1e-14)
         assert found["counts"]["unknown"] == sum(mass > 0)
-        is_retired = np.isin(labels, removed)
-        assert found["counts"]["caught"] == sum(mass[is_retired] > 0)
-        assert found["counts"]["lost"] == sum(mass[~is_retired] > 0)
+        is_removed = np.isin(labels, removed)
+        assert found["counts"]["caught"] == sum(mass[is_removed] > 0)
+        assert found["counts"]["lost"] == sum(mass[~is_removed] > 0)

@@ -25,11 +25,6 @@ def softmax(logits):
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def tempered(rows, temperature):
-    powers = rows ** (1 / temperature)
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
 def masked(rows):
     rest = np.delete(rows, REMOVED, axis=1)
     sums = rest.sum(axis=1, keepdims=True)
@@ -74,9 +69,9 @@ def main():
             # The rows that the integration is given, in its own type.
             given = values.astype(dtype).astype(float)
             given = softmax(given) if kind == "logits" else given / given.sum(axis=1, keepdims=True)
-            osr = plain.apply(given, steps)
-            content[f"osr_{kind}_{dtype}"] = osr
-            content[f"calibrated_{kind}_{dtype}"] = tempered(osr, TEMPERATURE)
+            calibrated = [plain.at_temperature(row, TEMPERATURE) for row in given]
+            content[f"osr_{kind}_{dtype}"] = plain.apply(given, steps)
+            content[f"calibrated_{kind}_{dtype}"] = plain.apply(calibrated, steps)
             content[f"mask_{kind}_{dtype}"] = masked(given)
     np.savez_compressed(FOLDER / "integrations.npz", **content)
 

@@ -1,27 +1,25 @@
 """The golden file that every integration must reproduce, and its filters."""
 
-from dataclasses import replace
 from pathlib import Path
 
+import doors
 import numpy as np
-
-from unlabel.fitting import fit_filter
 
 with np.load(Path(__file__).parents[1] / "golden" / "integrations.npz") as _file:
     GOLDEN = {name: _file[name] for name in _file.files}
 
 METHODS = ("osr", "calibrated", "mask")
-INPUTS = ("probabilities", "logits")
+KINDS = ("probabilities", "logits")
 DTYPES = ("float16", "float32", "float64")
 TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-12}
 CLASSES = GOLDEN["classes"].tolist()
 REMOVED = [CLASSES[column] for column in GOLDEN["removed"]]
 
 
-def golden_filter(method, input):
+def golden_filter(method, kind):
     """Fit the filter of the golden results, which were computed independently."""
     labels = GOLDEN["classes"][GOLDEN["reference_labels"]]
-    fitted = fit_filter(
+    fitted = doors.fit(
         GOLDEN["reference"],
         labels,
         classes=CLASSES,
@@ -29,9 +27,9 @@ def golden_filter(method, input):
         method="mask" if method == "mask" else "osr",
     )
     temperature = float(GOLDEN["temperature"]) if method == "calibrated" else 1.0
-    return replace(fitted, input=input, temperature=temperature)
+    return doors.at_temperature(doors.with_kind(fitted, kind), temperature)
 
 
-def golden_case(method, input, dtype):
+def golden_case(method, kind, dtype):
     """Return rows, and their expected results."""
-    return GOLDEN[input].astype(dtype), GOLDEN[f"{method}_{input}_{dtype}"]
+    return GOLDEN[kind].astype(dtype), GOLDEN[f"{method}_{kind}_{dtype}"]

@@ -97,6 +97,12 @@ def apply_row(x, steps, remove=remove_label):
     return x
 
 
+def at_temperature(x, temperature):
+    """Calibrate a row; what counts as none stays none at any temperature."""
+    powers = [entry ** (1 / temperature) if entry > 1e-290 else 0.0 for entry in x]
+    return np.array(powers) / math.fsum(powers)
+
+
 def apply(rows, steps, remove=remove_label):
     return np.array([apply_row(np.asarray(x, float), steps, remove) for x in rows])
 

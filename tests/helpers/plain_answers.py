@@ -15,7 +15,7 @@ def restricted(row, allowed, scores="renormalised"):
 
 
 def removed_mass(plan, labels, row):
-    gone = plain_plan.retired(plan)
+    gone = plain_plan.removed(plan)
     return sum(entry for label, entry in zip(labels, row, strict=True) if label in gone)
 
 

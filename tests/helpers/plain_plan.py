@@ -33,12 +33,12 @@ def result_labels(changes, labels):
     return found
 
 
-def retired(changes):
+def removed(changes):
     return [label for label, to in changes.items() if to is None]
 
 
 def add_up(changes, labels, row):
-    """Add up a row over all labels by destination; what is on retired labels is lost."""
+    """Add up a row over all labels by destination; what is on removed labels is lost."""
     results = result_labels(changes, labels)
     sums = [type(row[0])(0)] * len(results)
     for label, entry in zip(labels, row, strict=True):
@@ -48,8 +48,8 @@ def add_up(changes, labels, row):
     return sums
 
 
-def without_retired(changes, labels, row):
-    """Drop retired labels and divide by the sum; all others get the same if nothing is left."""
+def without_removed(changes, labels, row):
+    """Drop removed labels and divide by the sum; all others get the same if nothing is left."""
     kept = [
         entry * (changes.get(label, label) is not None)
         for label, entry in zip(labels, row, strict=True)
@@ -62,14 +62,14 @@ def without_retired(changes, labels, row):
 def masked(changes, labels, row):
     """Change a row, given as fractions or decimal numbers, by ``method="mask"``."""
     with localcontext(prec=plain.DIGITS):
-        return add_up(changes, labels, without_retired(changes, labels, row))
+        return add_up(changes, labels, without_removed(changes, labels, row))
 
 
 def redistributed(changes, labels, row, steps):
     """Change a row of decimal numbers by the method, with the steps of `plain.fit_exactly`."""
     with localcontext(prec=plain.DIGITS):
         left = iter(plain.apply_exactly(row, steps))
-        gone = retired(changes)
+        gone = removed(changes)
         whole = [Decimal(0) if label in gone else next(left) for label in labels]
         return add_up(changes, labels, whole)
 
@@ -83,15 +83,15 @@ def changed_rows(changes, labels, rows, steps=None):
             results.append(masked(changes, labels, exact))
             continue
         left = iter(plain.apply_row(np.asarray(row, dtype=float), steps).tolist())
-        gone = retired(changes)
+        gone = removed(changes)
         whole = [Fraction(0) if label in gone else Fraction(next(left)) for label in labels]
         results.append(add_up(changes, labels, whole))
     return np.array(results, dtype=float)
 
 
 def steps_of(changes, labels, rows, truth):
-    """Fit the retired labels, in the plan's order."""
-    gone = retired(changes)
+    """Fit the removed labels, in the plan's order."""
+    gone = removed(changes)
     references = [[r for r, t in zip(rows, truth, strict=True) if t == label] for label in gone]
     return plain.fit(references, [labels.index(label) for label in gone], len(labels))
 
@@ -102,7 +102,7 @@ def first_source(changes, labels, name):
 
 
 def is_change(changes, before, after):
-    """Tell whether an answer changed: the new one is not a destination of the old one."""
+    """Whether an answer changed: the new one is not a destination of the old one."""
     return after not in dict(parts_of(changes, before))
 
 
@@ -114,7 +114,7 @@ def at_temperature(row, temperature):
 
 @st.composite
 def changes_of(draw, labels, *, removed=None, with_splits=True):
-    """Draw changes of some labels: retire, into, merge, rename, swap, split and other."""
+    """Draw changes of some labels: remove, into, merge, rename, swap, split and other."""
     if removed is None:
         removed = draw(st.permutations(labels))[: draw(st.integers(0, len(labels) - 1))]
     staying = [label for label in labels if label not in removed]

@@ -41,7 +41,7 @@ def of_intents(n_labels=77, rows_each=6, **options):
     draw = np.random.default_rng(0)
     logits = draw.normal(size=(len(labels), n_labels))
     logits[np.arange(len(labels)), labels] += draw.normal(4, 2, size=len(labels))
-    logits[::3, :2] += 4.5  # towards the labels that are retired
+    logits[::3, :2] += 4.5  # towards the labels that are removed
     rows = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     plan = LabelPlan(
         {
@@ -72,7 +72,7 @@ def renamed(summary, names):
 
 
 def with_labels(summary, n, removed, merged=0, renamed=0, split=0):
-    """The same figures for many labels with long names: some retired, the next ones changed."""
+    """The same figures for many labels with long names: some removed, the next ones changed."""
     big = copy.deepcopy(summary)
     names = [f"label number {i} <with> & a rather long name" for i in range(n)]
     parts = [

@@ -1,13 +1,11 @@
 """Hypothesis strategies for filters, and rows at the edges of the simplex."""
 
-from dataclasses import replace
-
+import doors
 import numpy as np
 from hypothesis import strategies as st
 
 from plain_plan import changes_of
-from unlabel._method.temperature import COLDEST, HOTTEST
-from unlabel.fitting import fit_filter
+from worlds import COLDEST, HOTTEST
 
 DTYPES = (np.float16, np.float32, np.float64)
 # Zero, the smallest subnormal, numbers whose products underflow, and numbers near 1's rounding.
@@ -41,13 +39,13 @@ def cases(draw):
         changes = draw(changes_of(range(n), removed=removed))
     labels = [label for label in removed for _ in range(draw(st.integers(1, 3)))] or [0]
     reference = draw(st.lists(row, min_size=len(labels), max_size=len(labels)))
-    fitted = fit_filter(
+    fitted = doors.fit(
         np.array(reference, dtype=dtype),
         labels,
-        remove=changes,
+        plan=changes,
         method=draw(st.sampled_from(["osr", "mask"])),
-        input=kind,
+        kind=kind,
     )
     temperature = draw(st.sampled_from([1.0, 1.0, COLDEST, 0.7, 1.9, HOTTEST]))
     rows = draw(st.lists(row, min_size=1, max_size=6))
-    return replace(fitted, temperature=temperature), np.array(rows, dtype=dtype)
+    return doors.at_temperature(fitted, temperature), np.array(rows, dtype=dtype)

@@ -151,9 +151,9 @@ def test_markdown_and_json_say_the_same_numbers(folder, kind):
             assert is_share(high, share["high"])
 
     if not has_truth:
-        assert {"Before", "base model", "Retired label"}.isdisjoint(read)
+        assert {"Before", "base model", "Removed label"}.isdisjoint(read)
         return
-    for label, answers, rows in read["Retired label"][1:]:
+    for label, answers, rows in read["Removed label"][1:]:
         entry = next(e for e in summary["destinations"] if e["label"] == label)
         assert number(rows) == entry["rows"]
         found = re.findall(r"(\S+) ([\d,]+) \((\S+?)\)", answers)
@@ -173,9 +173,8 @@ def test_markdown_and_json_say_the_same_numbers(folder, kind):
         "Rows of retained labels that are right": ("share_right", "retained"),
         "Log-loss": ("log_loss",),
         "Calibration error": ("calibration_error",),
-        "Attack AUC": ("attack_auc",),
-        "KL to the base model, inputs of retired labels": ("kl_to_base", "removed"),
-        "KL to the retrained model, inputs of retired labels": ("to_retrained", "kl", "removed"),
+        "KL to the base model, inputs of removed labels": ("kl_to_base", "removed"),
+        "KL to the retrained model, inputs of removed labels": ("to_retrained", "kl", "removed"),
     }
     by_name = {row[0]: row[1:] for row in read["base model"][1:]}
     assert len(by_name) == len(read["base model"]) - 1

@@ -279,7 +279,7 @@ def test_without_true_labels_there_is_the_impact_alone(without_truth, pages):
     }
     for about_truth in ("inputs of retained", "OSR", "corrected", "regressed", "accuracy", "right"):
         assert about_truth not in text
-    assert not re.search(r"\b0 (of|inputs|rows|retired|retained|split)\b", text)
+    assert not re.search(r"\b0 (of|inputs|rows|removed|retained|split)\b", text)
     assert "None" not in text
 
 

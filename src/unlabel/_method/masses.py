@@ -73,9 +73,10 @@ def split(rows: Float64s, removed: Columns, retained: Columns, kind: Kind) -> Ma
         # below a removed label.
         low = kept.max(axis=1)
         top = np.maximum(low, gone.max(axis=1, initial=-np.inf))
-        scale = np.exp(np.maximum(low - top, -LARGEST_LEAD))
-        scale[np.isneginf(low)] = low[np.isneginf(low)] = 0.0
-        gone, kept = np.exp(gone - top[:, None]), np.exp(kept - low[:, None])
+        with np.errstate(over="ignore"):
+            scale = np.exp(np.maximum(low - top, -LARGEST_LEAD))
+            scale[np.isneginf(low)] = low[np.isneginf(low)] = 0.0
+            gone, kept = np.exp(gone - top[:, None]), np.exp(kept - low[:, None])
     return Masses(gone, kept, kept.sum(axis=1), scale)
 
 

@@ -79,7 +79,10 @@ def in_chunks(
     from concurrent.futures import ThreadPoolExecutor  # slow to import, and for large arrays alone
 
     with ThreadPoolExecutor(min(threads, len(chunks))) as pool:
-        return [*pool.map(work, chunks)]
+        try:
+            return [*pool.map(work, chunks)]
+        except RuntimeError:  # threads cannot be started while the interpreter shuts down
+            return [*map(work, chunks)]
 
 
 def thread_limit() -> int:

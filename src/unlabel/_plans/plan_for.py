@@ -27,7 +27,7 @@ def plan_for(
     >>> plan_for(["cat", "dog", "fox"], keep={"dog"})
     <LabelPlan: 2 changes, unlisted='keep'>
     """
-    if [plan, remove, keep].count(None) != 2:
+    if sum(given is not None for given in (plan, remove, keep)) != 1:
         raise UnlabelError("Give one of a plan, labels to remove and labels to keep.")
     if plan is not None:
         return matched(plan if isinstance(plan, LabelPlan) else LabelPlan(plan), classes)

@@ -1,135 +1,166 @@
 """Files appear whole or not at all, wherever a signal ends the run."""
 
 import os
+import stat
 import threading
+from pathlib import Path
 
 import pytest
 
+import doors
+import unlabel
 from signals import outcomes
-from unlabel import UnlabelError
-from unlabel._files import atomic
-from unlabel._files.atomic import folder_beside, whole_file
+from unlabel import LabelPlan, UnlabelError
+
+PACKAGE = Path(unlabel.__file__).parent
+PLAN = LabelPlan({"cat": None})
+FITTED = doors.mask(["cat", "dog"], ["cat"])
+WRITE_BYTES = Path.write_bytes
+
+
+def refused(words, path, *):
+    with pytest.raises(UnlabelError, match=words):
+        FITTED.save(path, overwrite=overwrite)
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    """The bytes of the filter's file."""
+    path = tmp_path_factory.mktemp("filters") / "filter"
+    FITTED.save(path)
+    return path.read_bytes()
+
+
+def after_write(monkeypatch, then):
+    """Call a function after each file is written, and before it has its name."""
+    monkeypatch.setattr(Path, "write_bytes", lambda *args: (WRITE_BYTES(*args), then(*args)))
 
 
 # A file that is open when the signal comes is closed on collection, with a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_half_file_is_left_whenever_a_signal_comes(tmp_path):
-    target = tmp_path / "out.txt"
-
-    def write():
-        with whole_file(target, overwrite=True) as part:
-            assert part.parent == tmp_path
-            assert part.exists()
-            part.write_text("new")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_no_half_file_is_left_whenever_a_signal_comes(tmp_path, overwrite):
+    target = tmp_path / "out.toml"
+    PLAN.write(target)
+    new = target.read_text()
+    target.unlink()
 
     def found():
-        names = os.listdir(tmp_path)
-        text = target.read_text() if target.exists() else None
-        target.write_text("old")
-        return names, text
+        state = (*os.listdir(tmp_path), target.read_text() if target.exists() else None)
+        target.write_text("old") if overwrite else target.unlink(missing_ok=True)
+        return state
 
-    *early, last = outcomes(write, found, atomic)
-    assert early[0] == ([], None)
-    assert {(*names, text) for names, text in early[1:]} == {
-        ("out.txt", "old"),
-        ("out.txt", "new"),
-    }
-    assert last == (["out.txt"], "new")
+    *early, last = outcomes(lambda: PLAN.write(target, overwrite=overwrite), found, PACKAGE)
+    assert early[0] == (None,)
+    before = ("out.toml", "old") if overwrite else (None,)
+    assert set(early[1:]) == {before, ("out.toml", new)}
+    assert last == ("out.toml", new)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_no_half_file_is_left_where_nothing_may_be_overwritten(tmp_path):
-    target = tmp_path / "out.txt"
+@pytest.mark.parametrize("failing", ["write_bytes", "replace"])
+@pytest.mark.parametrize("before", [None, b"precious"])
+def test_a_failure_midway_leaves_what_was_there(tmp_path, monkeypatch, failing, before):
+    path = tmp_path / "filter"
+    if before is not None:
+        path.write_bytes(before)
 
-    def write():
-        with whole_file(target, overwrite=False) as part:
-            part.write_text("new")
+    def fail(part, *_):
+        WRITE_BYTES(part, b"half")
+        raise OSError(28, "No space left on device")
 
-    def found():
-        names = os.listdir(tmp_path)
-        text = target.read_text() if target.exists() else None
-        target.unlink(missing_ok=True)
-        return (*names, text)
-
-    *early, last = outcomes(write, found, atomic)
-    assert set(early) == {(None,), ("out.txt", "new")}
-    assert last == ("out.txt", "new")
+    monkeypatch.setattr(Path, failing, fail)
+    refused("filter could not be written: No space left on device", path)
+    monkeypatch.undo()
+    left = [file.read_bytes() for file in tmp_path.iterdir()]
+    assert left == ([] if before is None else [before])
 
 
-def test_of_two_writers_one_is_told_that_the_other_was_first(tmp_path):
-    told = []
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
+def test_a_stop_midway_leaves_nothing(tmp_path, monkeypatch, stop):
+    def halt(part, content):
+        WRITE_BYTES(part, content[: len(content) // 2])
+        raise stop
+
+    monkeypatch.setattr(Path, "write_bytes", halt)
+    with pytest.raises(stop):
+        FITTED.save(tmp_path / "filter")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_exists_is_kept_unless_told_otherwise(tmp_path, content):
+    path = tmp_path / "filter"
+    path.write_bytes(b"precious")
+    refused(r"filter exists already: .*overwrite=True", path, overwrite=False)
+    assert path.read_bytes() == b"precious"
+    FITTED.save(os.fspath(path))
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["filter"]
+
+
+def test_of_two_writers_one_is_told_that_the_other_was_first(tmp_path, monkeypatch):
+    both, told = threading.Barrier(2), []
+    after_write(monkeypatch, lambda *_: both.wait())
+
+    def write(own, path):
+        try:
+            own.save(path)
+        except UnlabelError as error:
+            told.append((own, OutputFilter.load(path), str(error)))
+
+    filters = [FITTED, doors.mask(["cat", "dog"], ["dog"])]
     for number in range(150):
-        target = tmp_path / str(number)
-        both = threading.Barrier(2)
-
-        def write(own, target=target, both=both):
-            try:
-                with whole_file(target, overwrite=False) as part:
-                    part.write_text(own)
-                    both.wait()
-            except atomic.UnlabelError as error:
-                told.append((own, target.read_text(), str(error)))
-
-        writers = [threading.Thread(target=write, args=(own,)) for own in ("a", "b")]
+        path = tmp_path / str(number)
+        writers = [threading.Thread(target=write, args=(own, path)) for own in filters]
         for writer in writers:
             writer.start()
         for writer in writers:
             writer.join()
-    assert len(told) == 150
+    assert len(told) == len(os.listdir(tmp_path)) == 150
     for own, kept, sentence in told:
-        assert {own, kept} == {"a", "b"}
+        assert {own, kept} == {*filters}
         assert "exists already: choose another name" in sentence
-    assert len(os.listdir(tmp_path)) == 150
 
 
-def test_a_file_system_without_links_gets_files_too(tmp_path, monkeypatch):
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path, monkeypatch, content, has_links):
     def refuse(*_):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", refuse)
-    with whole_file(tmp_path / "out", overwrite=False) as part:
-        part.write_text("new")
-    assert (tmp_path / "out").read_text() == "new"
-    with (
-        pytest.raises(atomic.UnlabelError, match="meanwhile exists already"),
-        whole_file(tmp_path / "meanwhile", overwrite=False),
-    ):
-        (tmp_path / "meanwhile").write_text("theirs")
-    assert (tmp_path / "meanwhile").read_text() == "theirs"
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse)
+    FITTED.save(tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == content
+    path = tmp_path / "meanwhile"
+    after_write(monkeypatch, lambda *_: WRITE_BYTES(path, b"theirs"))
+    refused("meanwhile exists already", path, overwrite=False)
+    assert path.read_bytes() == b"theirs"
     assert sorted(os.listdir(tmp_path)) == ["meanwhile", "out"]
 
 
-def test_a_link_is_written_through(tmp_path):
+def test_a_link_is_written_through(tmp_path, monkeypatch, content):
     real, link, second = tmp_path / "far" / "real", tmp_path / "link", tmp_path / "second"
     real.parent.mkdir()
     real.write_text("old")
     link.symlink_to("far/real")
     second.symlink_to(link)
-    with whole_file(second, overwrite=True) as part:
-        assert part.parent.samefile(real.parent)  # a rename goes no further than a file system
-        part.write_text("new")
-    assert real.read_text() == "new"
+    parts = []
+    after_write(monkeypatch, lambda part, _: parts.append(part.parent))
+    FITTED.save(second)
+    assert parts[0].samefile(real.parent)  # a rename goes no further than a file system
+    assert real.read_bytes() == content
     assert (link.readlink().as_posix(), second.readlink()) == ("far/real", link)
-    assert [path.name for path in real.parent.iterdir()] == ["real"]
-    with (
-        pytest.raises(atomic.UnlabelError, match="link exists already"),
-        whole_file(link, overwrite=False),
-    ):
-        pass
+    assert os.listdir(real.parent) == ["real"]
+    refused("link exists already", link, overwrite=False)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize(("goal", "why"), [("gone", "No such file"), ("link", "Too many levels")])
 def test_a_link_that_leads_nowhere_is_refused(tmp_path, overwrite, goal, why):
-    (tmp_path / "link").symlink_to(goal)
-    sentence = rf"link is a link that cannot be followed \({why}.*\): remove it, or choose another"
-    with (
-        pytest.raises(atomic.UnlabelError, match=sentence),
-        whole_file(tmp_path / "link", overwrite=overwrite),
-    ):
-        pass
+    path = tmp_path / "link"
+    path.symlink_to(goal)
+    refused(rf"link that cannot be followed \({why}.*\)", path, overwrite=overwrite)
     assert os.listdir(tmp_path) == ["link"]
-    assert (tmp_path / "link").is_symlink()
+    assert path.is_symlink()
 
 
 def test_only_regular_files_are_overwritten(tmp_path):
@@ -137,66 +168,31 @@ def test_only_regular_files_are_overwritten(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("pipe")
     for name in ("pipe", "folder", "link"):
-        with (
-            pytest.raises(atomic.UnlabelError, match=f"{name} could not be .*not a regular file"),
-            whole_file(tmp_path / name, overwrite=True),
-        ):
-            pass
+        refused(f"{name} could not be .*not a regular file", tmp_path / name)
+    refused("folder exists already", tmp_path / "folder", overwrite=False)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(os.listdir(tmp_path)) == ["folder", "link", "pipe"]
 
 
-def test_no_folder_is_left_whenever_a_signal_comes_before_its_removal(tmp_path):
-    done = []
-
-    def work():
-        with folder_beside(tmp_path / "out") as folder:
-            (folder / "within").write_text("")
-            done.append(folder)
-
-    def found():
-        names = () if done else os.listdir(tmp_path)
-        done.clear()
-        return tuple(names)
-
-    assert set(outcomes(work, found, atomic)) == {()}
-    assert len(os.listdir(tmp_path)) < 10  # a signal may cut the removal itself short
-
-
-def test_a_file_is_readable_to_whom_others_are(tmp_path):
+def test_a_file_gets_the_permissions_of_any_new_file(tmp_path):
     before = os.umask(0o027)
     try:
-        with whole_file(tmp_path / "out", overwrite=False) as part:
-            part.write_text("")
+        FITTED.save(tmp_path / "filter")
     finally:
         os.umask(before)
-    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o640
+    assert stat.S_IMODE((tmp_path / "filter").stat().st_mode) == 0o640
 
 
 def test_a_file_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    for target in (tmp_path / "file" / "out", tmp_path / ("x" * 250), tmp_path / ("x" * 300)):
-        with (
-            pytest.raises(atomic.UnlabelError, match=r"could not be written: .* (dir|long)"),
-            whole_file(target, overwrite=True),
-        ):
-            pass
+    names = ("file/out", "nowhere/out", "x" * 250, "x" * 300)
+    for target in (tmp_path / name for name in names):
+        refused(r"could not be written: .* (dir|long)", target)
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
-    with (
-        pytest.raises(atomic.UnlabelError, match=r"gone/out could not be written: No such file"),
-        folder_beside(tmp_path / "gone" / "out"),
-    ):
-        pass
-
-
 def test_names_that_no_file_has_are_refused():
-    with pytest.raises(UnlabelError, match="cannot be the name of a file"):
-        atomic.require_file("a\0b")
-    with (
-        pytest.raises(UnlabelError, match="cannot be the name of a file"),
-        atomic.whole_file("a\0b", overwrite=True),
-    ):
-        pass
+    refused("cannot be the name of a file", "a\0b")
+    for load in (doors.load, doors.load_plan):
+        with pytest.raises(UnlabelError, match="cannot be the name of a file"):
+            load("a\0b")

@@ -1,11 +1,18 @@
+"""The temperature: fitted by a robust log-loss in the old label space, and applied first."""
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import softmax
 
+import doors
 import plain
+import plain_calibration
+import plain_plan
 from unlabel import UnlabelError
 from unlabel._method.temperature import COLDEST, HOTTEST, MIN_ROWS, at_temperature, fit_temperature
-from unlabel.fitting import fit_filter
+from worlds import NAMES
 
 
 def overconfident(n_rows, sharpness, n=5, seed=0):
@@ -16,11 +23,22 @@ def overconfident(n_rows, sharpness, n=5, seed=0):
     return softmax(sharpness * logits, axis=1), truth
 
 
+def best_of(rows, truth, around):
+    loss = plain_calibration.robust_log_loss
+    return plain_calibration.best_temperature(loss, rows, truth, around / 8, around * 8)
+
+
+def fitted_to(rows, truth):
+    return fit_temperature(rows, "probabilities", truth)
+
+
 @pytest.mark.parametrize("sharpness", [0.02, 0.3, 1.0, 4.0, 45.0])
 def test_the_temperature_is_that_of_a_plain_search(sharpness):
     rows, truth = overconfident(200, sharpness)
-    best = plain.best_temperature(rows, truth)
-    assert fit_temperature(rows, truth) == pytest.approx(best, rel=1e-6)
+    best = best_of(rows, truth, sharpness)
+    assert fitted_to(rows, truth) == pytest.approx(best, rel=1e-6)
+    logits = np.log(rows) + np.arange(200)[:, None]
+    assert fit_temperature(logits, "logits", truth) == pytest.approx(best, rel=1e-6)
 
 
 def test_zeros_count_for_nothing_at_any_temperature():
@@ -28,144 +46,139 @@ def test_zeros_count_for_nothing_at_any_temperature():
     least = rows.argmin(axis=1)
     rows[np.arange(200), least] *= least == truth
     rows /= rows.sum(axis=1, keepdims=True)
-    best = plain.best_temperature(rows, truth)
-    assert fit_temperature(rows, truth) == pytest.approx(best, rel=1e-6)
-
-
-def test_the_temperature_of_real_confidences_is_that_of_a_plain_search(cifar100):
-    logits, labels = cifar100
-    fitted = fit_filter(logits, labels, remove=range(60), input="logits", calibrate=True)
-    raw = fit_filter(logits, labels, remove=range(60), input="logits")
-    kept = labels >= 60
-    best = plain.best_temperature(raw.apply(logits[kept]), labels[kept] - 60)
-    assert fitted.temperature == pytest.approx(best, rel=1e-6)
-    assert fitted.temperature > 1
+    assert fitted_to(rows, truth) == pytest.approx(best_of(rows, truth, 4.0), rel=1e-6)
 
 
 @pytest.mark.parametrize("sharpness", [0.25, 1.0, 3.0])
 def test_a_known_temperature_is_found(sharpness):
-    rows, truth = overconfident(4000, sharpness)
-    assert fit_temperature(rows, truth) == pytest.approx(sharpness, rel=0.1)
+    assert fitted_to(*overconfident(4000, sharpness)) == pytest.approx(sharpness, rel=0.1)
 
 
-@pytest.mark.parametrize("temperature", [COLDEST, 0.5, 2.0, HOTTEST])
-def test_rows_are_raised_to_a_power_and_divided_by_their_sum(temperature):
-    rows, _ = overconfident(50, 1.0)
-    powers = [[p ** (1 / temperature) for p in row] for row in rows]
-    expected = [[power / sum(row) for power in row] for row in powers]
-    np.testing.assert_allclose(at_temperature(rows, temperature), expected, rtol=1e-12)
+def test_rows_without_confidence_in_their_true_label_count_for_nothing():
+    rows, truth = overconfident(200, 2.0)
+    hopeless = np.tile([0.0, 0.5, 0.5, 0.0, 0.0], (30, 1))
+    together = fitted_to(np.vstack([rows, hopeless]), np.append(truth, np.zeros(30, int)))
+    assert together == pytest.approx(fitted_to(rows, truth), rel=1e-9)
 
 
 @pytest.mark.parametrize("temperature", [COLDEST, HOTTEST])
-def test_rows_at_the_bounds_stay_probabilities(temperature):
+def test_rows_at_the_bounds_are_finite_logits(temperature):
     rows = np.array([[1.0, 0.0, 0.0], [5e-324, 0.5, 0.5], [1e-300, 1e-310, 1.0], [1 / 3] * 3])
-    result = at_temperature(rows, temperature)
+    logits, kind = at_temperature(rows, "probabilities", temperature)
+    assert kind == "logits"
+    result = softmax(logits, axis=1)
     np.testing.assert_allclose(result.sum(axis=1), 1, rtol=1e-14)
-    assert result.min() >= 0
-    np.testing.assert_array_equal(result[0], [1, 0, 0])
-
-
-@pytest.mark.parametrize("temperature", [COLDEST, 0.3, 3.0, HOTTEST])
-def test_a_temperature_changes_no_ranking(cifar10, temperature):
-    rows = softmax(cifar10[0], axis=1)
-    order = rows.argsort(axis=1)
-    after = np.take_along_axis(at_temperature(rows, temperature), order, axis=1)
-    assert (np.diff(after, axis=1) >= 0).all()
+    np.testing.assert_array_equal(result[:3], [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 1]])
 
 
 def test_a_temperature_of_1_changes_no_bit():
     rows, _ = overconfident(20, 1.0)
-    np.testing.assert_array_equal(at_temperature(rows, 1.0), rows)
+    assert at_temperature(rows, "probabilities", 1.0)[0] is rows
 
 
-def test_rows_without_confidence_in_their_true_label_are_left_out():
-    rows, truth = overconfident(200, 2.0)
-    alone = fit_temperature(rows.copy(), truth)
-    hopeless = np.tile([0.0, 0.5, 0.5, 0.0, 0.0], (30, 1))
-    together = fit_temperature(np.vstack([rows, hopeless]), np.append(truth, np.zeros(30, int)))
-    assert together == alone
+# What gives no temperature
 
 
 def test_enough_rows_are_needed():
     rows, truth = overconfident(MIN_ROWS, 2.0)
-    fit_temperature(rows.copy(), truth)
-    sentence = f"at least {MIN_ROWS} reference rows .* found {MIN_ROWS - 1}: give more rows"
-    with pytest.raises(UnlabelError, match=sentence):
-        fit_temperature(rows[1:], truth[1:])
-
-
-def test_rows_that_are_all_right_give_no_temperature():
-    rows, _ = overconfident(200, 2.0)
-    with pytest.raises(UnlabelError, match=r"right in all, .* of the 200 reference rows"):
-        fit_temperature(rows, rows.argmax(axis=1))
-
-
-def test_rows_that_are_all_wrong_give_no_temperature():
-    rows, _ = overconfident(200, 2.0)
-    with pytest.raises(UnlabelError, match="no better than chance in the 200 reference rows"):
-        fit_temperature(rows, rows.argmin(axis=1))
+    fitted_to(rows, truth)
+    with pytest.raises(UnlabelError, match=f"at least {MIN_ROWS} rows .* found {MIN_ROWS - 1}"):
+        fitted_to(rows[1:], truth[1:])
 
 
 @pytest.mark.parametrize(
-    ("sharpness", "words"),
-    [(90.0, "no better than chance"), (1 / 90, "right in all, or nearly all")],
+    ("answers", "words"), [("argmax", "right in nearly all"), ("argmin", "no better than chance")]
+)
+def test_rows_that_are_all_right_or_all_wrong_give_no_temperature(answers, words):
+    rows, _ = overconfident(200, 2.0)
+    with pytest.raises(UnlabelError, match=f"the 200 rows .*{words}"):
+        fitted_to(rows, getattr(rows, answers)(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("sharpness", "words"), [(90.0, "no better than chance"), (1 / 90, "right in nearly all")]
 )
 def test_a_temperature_beyond_the_bounds_is_refused(sharpness, words):
     rows, truth = overconfident(200, sharpness)
-    best = plain.best_temperature(rows, truth)
-    assert not COLDEST <= best <= HOTTEST  # a longer search would find it
-    with pytest.raises(UnlabelError, match=f"calibrate found no temperature: .*{words}"):
-        fit_temperature(rows, truth)
-
-
-def test_a_single_retained_label_has_no_temperature():
-    rows, truth = overconfident(300, 2.0)
-    with pytest.raises(UnlabelError, match="calibrate found no temperature"):
-        fit_filter(rows, truth, keep=[2], calibrate=True)
+    assert not COLDEST <= best_of(rows, truth, sharpness) <= HOTTEST  # a search would find it
+    with pytest.raises(UnlabelError, match=f"No temperature fits .*{words}"):
+        fitted_to(rows, truth)
 
 
 # In the filter
 
 
-def test_only_rows_of_retained_labels_count():
+@pytest.mark.parametrize("method", ["osr", "mask"])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {},
+        {0: None},
+        {0: None, 4: None, 1: "both", 2: "both", 3: {"left": 0.5, "right": 0.5}},
+        {0: 1, 1: 0},
+    ],
+)
+def test_rows_of_labels_that_stay_count_in_the_old_label_space(method, plan):
     rows, truth = overconfident(400, 3.0)
-    fitted = fit_filter(rows, truth, remove=[0], method="mask", calibrate=True)
-    kept = rows[truth > 0][:, 1:]
-    kept /= kept.sum(axis=1, keepdims=True)
-    best = plain.best_temperature(kept, truth[truth > 0] - 1)
+    stays = ~np.isin(truth, plain_plan.removed(plan))
+    fitted = doors.fit(rows, truth, plan=plan, method=method, calibrate=True)
+    best = best_of(rows[stays], truth[stays], 3.0)
     assert fitted.temperature == pytest.approx(best, rel=1e-6)
 
 
-def test_too_few_rows_of_retained_labels_are_refused():
+def test_too_few_rows_of_labels_that_stay_are_refused():
     rows, truth = overconfident(400, 3.0)
     few = (truth == 0) | (np.arange(400) < 30)
-    with pytest.raises(UnlabelError, match=r"of retained labels, .* and found \d\d: give more"):
-        fit_filter(rows[few], truth[few], remove=[0], calibrate=True)
+    with pytest.raises(UnlabelError, match=r"and found \d\d: "):
+        doors.fit(rows[few], truth[few], remove=[0], calibrate=True)
 
 
-def test_removing_nothing_can_be_calibrated_too():
-    rows, truth = overconfident(400, 3.0)
-    fitted = fit_filter(rows, truth, remove=[], calibrate=True)
-    assert fitted.temperature == pytest.approx(fit_temperature(rows, truth), rel=1e-9)
+def test_of_many_rows_the_same_are_used_in_any_order():
+    rows, truth = overconfident(25_000, 2.0)
+    order = np.random.default_rng(1).permutation(25_000)
+    one = doors.fit(rows, truth, remove=[], calibrate=True)
+    other = doors.fit(rows[order], truth[order], remove=[], calibrate=True)
+    assert one.temperature == pytest.approx(other.temperature, rel=1e-12)
+    assert one.temperature != pytest.approx(fitted_to(rows, truth), rel=1e-9)  # 20,000 of them
 
 
-@pytest.mark.parametrize("method", ["osr", "mask"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_the_temperature_is_fitted_in_float64(method, dtype):
+def test_the_temperature_is_fitted_in_float64(dtype):
     rows, truth = overconfident(400, 1.5)
     rows = np.maximum(rows, 1e-4).astype(dtype)
-    wide = rows.astype(np.float64)
-    wide /= wide.sum(axis=1, keepdims=True)
-    arguments = {"remove": [1, 3], "method": method, "calibrate": True}
-    narrow = fit_filter(rows, truth, **arguments).temperature
-    assert narrow == pytest.approx(fit_filter(wide, truth, **arguments).temperature, rel=1e-12)
+    narrow = doors.fit(rows, truth, remove=[1, 3], calibrate=True).temperature
+    wide = doors.fit(rows.astype(np.float64), truth, remove=[1, 3], calibrate=True).temperature
+    assert narrow == wide
 
 
-def test_the_filter_applies_its_temperature_last(cifar10):
-    logits, labels = cifar10
-    raw = fit_filter(logits, labels, remove=[0, 4], input="logits")
-    fitted = fit_filter(logits, labels, remove=[0, 4], input="logits", calibrate=True)
-    powers = raw.apply(logits) ** (1 / fitted.temperature)
-    expected = powers / powers.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(fitted.apply(logits), expected, rtol=1e-12)
-    np.testing.assert_array_equal(fitted.shares, raw.shares)
+def test_the_statistics_are_those_of_calibrated_rows():
+    rows, truth = overconfident(400, 3.0)
+    fitted = doors.fit(rows, truth, remove=[2, 0], calibrate=True)
+    calm = plain_calibration.at_temperature(rows, fitted.temperature)
+    expected = doors.fit(calm, truth, remove=[2, 0])
+    np.testing.assert_allclose(fitted.means, expected.means, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fitted.shares, expected.shares, rtol=0, atol=1e-12)
+
+
+@given(plain_plan.changes_of(NAMES), st.data())
+def test_the_temperature_comes_before_everything_else(both_ways, changes, data):
+    method, kind = (data.draw(st.sampled_from(each)) for each in (["osr", "mask"], ["p", "logits"]))
+    temperature = data.draw(st.sampled_from([COLDEST, 0.4, 1.7, HOTTEST]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    reference, truth = rng.dirichlet(np.ones(4), 20), np.array(NAMES)[np.arange(20) % 4]
+    rows = rng.dirichlet(np.ones(4), 4)
+    rows[0] = np.eye(4)[0]
+    fitted = doors.fit(reference, truth, classes=NAMES, plan=changes, method=method)
+    fitted = doors.at_temperature(fitted, temperature)
+    calm = np.array([plain.at_temperature(row, temperature) for row in rows])
+    steps = plain_plan.steps_of(changes, NAMES, reference, truth) if method == "osr" else None
+    expected = plain_plan.changed_rows(changes, NAMES, calm, steps)
+    given_rows = rows
+    if kind == "logits":
+        fitted = doors.with_kind(fitted, "logits")
+        with np.errstate(divide="ignore"):
+            given_rows = np.log(rows) - 5
+    found = fitted.run(given_rows)
+    np.testing.assert_allclose(found.confidences, expected, rtol=0, atol=1e-11)
+    gone = [NAMES.index(label) for label in plain_plan.removed(changes)]
+    np.testing.assert_allclose(found.removed_mass, calm[:, gone].sum(axis=1), rtol=0, atol=1e-12)
