@@ -37,4 +37,5 @@ def plan_for(
     columns = known_columns(chosen, classes)
     if (columns < 0).any():
         raise no_such_label(chosen[int(np.argmin(columns))], classes, argument=argument)
-    return LabelPlan(chosen if keep is None else [c for c in classes if c not in {*chosen}])
+    kept = {*chosen}
+    return LabelPlan(chosen if keep is None else [c for c in classes if c not in kept])
