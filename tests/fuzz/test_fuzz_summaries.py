@@ -4,6 +4,7 @@ import io
 import json
 from dataclasses import replace
 
+import doors
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import ANY_JSON, edited_bytes, edited_json
-from unlabel import LabelPlan, OutputFilter, UnlabelError
+from unlabel import LabelPlan, UnlabelError
 from unlabel.cli.summary_table import show
 from unlabel.evaluation.summary import read_summary, summarise
 from unlabel.evaluation.trial import try_filter, try_labels
@@ -35,7 +36,7 @@ def summary_of(retrained, remove=("cat",), kept=(1, 2, 3), unknown_above=None):
 
 def summary_without_truth():
     rows = np.random.default_rng(0).dirichlet(np.ones(4), 80)
-    trial = replace(try_filter(OutputFilter.mask(CLASSES, CHANGES), rows), unknown_above=0.3)
+    trial = replace(try_filter(doors.mask(CLASSES, CHANGES), rows), unknown_above=0.3)
     return json.loads(json.dumps(summarise(trial)))
 
 
