@@ -89,7 +89,7 @@ def logs(path):
     with np.errstate(divide="ignore"):
         found = columns() | {name: np.log(ROWS[:, at]) for at, name in enumerate(NAMES)}
     pa.parquet.write_table(pa.table(found), path)
-    return path, ["--input", "logits", "--classes", ",".join(NAMES)]
+    return path, ["--kind", "logits", "--classes", ",".join(NAMES)]
 
 
 def unnormed(path):
@@ -190,7 +190,7 @@ def test_mistakes_leave_no_file(tmp_path):
     assert "rows (--rows) is 0: give at least 1." in refused(table, "--rows", "0")
     assert "no column 'truth'" in refused(table, "--label-column", "truth")
     assert "could not be read" in refused(tmp_path / "other.csv")
-    named = refused(table, "--classes", "cat,dog,fox", "--input", "logits")
+    named = refused(table, "--classes", "cat,dog,fox", "--kind", "logits")
     assert "The rows are probabilities, not logits" in named
     other = write(tmp_path / "other.csv", truth=["cow"] * 200)
     assert "The model has no label 'cow', nor any other of the true labels" in refused(other)
@@ -211,12 +211,12 @@ def test_mistakes_leave_no_file(tmp_path):
 def test_guessed_columns_of_logits_need_rows_of_each_label(tmp_path):
     found = columns() | {name: ROWS[:, at] * 9 - 4 for at, name in enumerate(NAMES)}
     pa.parquet.write_table(pa.table(found), path := tmp_path / "in.parquet")
-    assert data_of(explored(path, "--input", "logits")[0])["classes"] == NAMES
+    assert data_of(explored(path, "--kind", "logits")[0])["classes"] == NAMES
     os.remove(tmp_path / "explore.html")
     del found["label"]
     pa.parquet.write_table(pa.table(found), path)
-    assert "name the labels with --classes" in refused(path, "--input", "logits")
-    explored(path, "--input", "logits", "--classes", "cat,dog,fox")
+    assert "name the labels with --classes" in refused(path, "--kind", "logits")
+    explored(path, "--kind", "logits", "--classes", "cat,dog,fox")
 
 
 def test_a_file_is_replaced_only_if_that_is_allowed(tmp_path):
