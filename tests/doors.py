@@ -14,6 +14,7 @@ __all__ = [
     "apply",
     "apply_table",
     "at_temperature",
+    "draft",
     "evaluate",
     "explore",
     "fit",
@@ -64,6 +65,13 @@ def at_temperature(filter: OutputFilter, temperature: float) -> OutputFilter:
     return replace(filter, temperature=temperature)
 
 
+def draft(path: Any, **columns: Any) -> Any:
+    """Return the draft of a plan from a table of pairs."""
+    from unlabel._plans.draft import draft_pairs
+
+    return draft_pairs(path, **columns)
+
+
 def run(filter: OutputFilter, confidences: Any, **options: Any) -> Any:
     """Return the new confidences of rows, and their mass on removed and other labels."""
     return filter.run(confidences, **options)
@@ -75,7 +83,7 @@ def apply(filter: OutputFilter, confidences: Any, **options: Any) -> Any:
 
 
 # What options of tables are called today.
-TABLE_OPTIONS = {"answer": "top_label", "field": "list_column", "kind": "input"}
+TABLE_OPTIONS = {"answer": "top_label", "field": "list_column"}
 
 
 def apply_table(
@@ -90,7 +98,7 @@ def apply_table(
     from unlabel.tables import apply_table
 
     options = {TABLE_OPTIONS.get(name, name): value for name, value in options.items()}
-    return apply_table(filter, table, out, rule=rule, overwrite=True, **options)
+    return apply_table(filter, table, out, rule=rule, force=True, **options)
 
 
 def evaluate(

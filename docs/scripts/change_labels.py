@@ -28,6 +28,7 @@ from unlabel import LabelPlan, OutputFilter
 DOCS = Path(__file__).parents[1]
 PLAN = DOCS / "guides" / "intents.toml"
 BANKING77, NAICS = "banking77.md", "naics.md"
+YEARS = "2007_2012", "2012_2017"
 
 KINDS = (
     "unchanged",
@@ -78,9 +79,9 @@ def banking77(folder: Path) -> Iterator[str]:
     def row(name: str, model: Pipeline, truth: Labels, plan: Any, calibrate: bool) -> str:
         """Fit a filter on the texts that were held out, and judge its result on the test's."""
         known = np.flatnonzero(truth != "")
-        confidences = model.predict_proba([held_out[i] for i in known])
-        settings = {"classes": model.classes_, "plan": plan, "calibrate": calibrate}
-        fitted = OutputFilter.fit(confidences, truth[known], **settings)
+        rows = model.predict_proba([held_out[i] for i in known])
+        options = {"classes": model.classes_, "plan": plan, "calibrate": calibrate}
+        fitted = OutputFilter.fit(rows, truth[known], **options)
         judged = np.flatnonzero(new_test != "")
         result = fitted.apply(model.predict_proba([test_texts[i] for i in judged]))
         columns = [fitted.classes_out.index(label) for label in new_test[judged].tolist()]
@@ -104,25 +105,15 @@ def banking77(folder: Path) -> Iterator[str]:
     yield row("retrained, calibrated", retrained, new_held_out, {}, True)
 
 
-def read_pairs(path: Path) -> LabelPlan:
-    """Read a concordance, whose splits have no weights."""
-    parts: dict[str, list[str]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for old, new in [*csv.reader(file)][1:]:
-            parts.setdefault(old, []).append(new)
-    return LabelPlan(parts)
-
-
 def naics(folder: Path) -> Iterator[str]:
-    """Show what the checks of two concordances find, and make one plan of them."""
-    plans = [read_pairs(folder / f"naics_{years}.csv") for years in ("2007_2012", "2012_2017")]
-    codes = [*plans[0].changes]
-    first, second = map(with_equal_weights, plans)
+    """Show what the checks of two concordances find, and compose them."""
+    first, second = (read_pairs(folder / f"naics_{years}.csv") for years in YEARS)
+    codes = [*first.changes]
     codes_of_2012 = first.check(codes).result
     both = first.then(second, classes=codes)
     checks = {
-        "2007 to 2012": plans[0].check(codes),
-        "2012 to 2017": plans[1].check(codes_of_2012),
+        "2007 to 2012": first.check(codes),
+        "2012 to 2017": second.check(codes_of_2012),
         "2007 to 2017, composed": both.check(codes),
     }
     yield f"```text\n{checks['2007 to 2012']}\n```\n"
@@ -134,19 +125,25 @@ def naics(folder: Path) -> Iterator[str]:
     rows = np.random.default_rng(0).dirichlet(np.full(len(codes), 0.1), 100)
     halfway = OutputFilter.from_plan(first, classes=codes).apply(rows)
     one_by_one = OutputFilter.from_plan(second, classes=codes_of_2012).apply(halfway)
-    difference = np.abs(OutputFilter.from_plan(both, classes=codes).apply(rows) - one_by_one).max()
+    at_once = OutputFilter.from_plan(both, classes=codes).apply(rows)
+    difference = np.abs(at_once - one_by_one).max()
     yield (
         "\nThe composed plan and the two plans one after the other give the same confidences, "
         f"within {difference:.0e}."
     )
 
 
-def with_equal_weights(plan: LabelPlan) -> LabelPlan:
-    """Return the plan with equal weights for the parts of every split, as none are known."""
+def read_pairs(path: Path) -> LabelPlan:
+    """Read a plan; parts of a split get the same weight, as nothing better is known."""
+    with path.open(encoding="utf-8", newline="") as file:
+        _, *pairs = csv.reader(file)
+    sent: dict[str, list[str]] = {}
+    for old, new in pairs:
+        sent.setdefault(old, []).append(new)
     return LabelPlan(
         {
-            label: dict.fromkeys(to, 1 / len(to)) if isinstance(to, tuple) else to
-            for label, to in plan.changes.items()
+            old: to[0] if len(to) == 1 else dict.fromkeys(to, 1 / len(to))
+            for old, to in sent.items()
         }
     )
 

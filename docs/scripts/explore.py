@@ -32,7 +32,7 @@ def page_of_demo(path: Path) -> None:
         outputs.classes,
         outputs.labels,
         ids,
-        input="logits",
+        kind="logits",
         title="ResNet18 on CIFAR-10",
     )
     path.write_text(page, encoding="utf-8")

@@ -56,7 +56,7 @@ def draft_pairs(
         _refuse_undecided(pairs)
         empty = tuple(label for label, to in pairs.items() if "" in to)
         changes: dict[str, Any] = {
-            label: to if len(to) > 1 else next(iter(to))
+            label: next(iter(to)) if None in to.values() else to
             for label, to in pairs.items()
             if label not in empty
         }

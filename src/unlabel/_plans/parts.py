@@ -61,7 +61,7 @@ def as_destination(label: Label, destination: Any) -> Destination:
 def _check_weights(labels: Sequence[Label], weights: Sequence[Any]) -> None:
     for to, weight in zip(labels, weights, strict=True):
         is_number = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
-        if not (is_number and 0 < weight < 1e9):
+        if not (is_number and 0 < weight < 1e4):
             problem = f"The weight of {to!r} is {SHORT.repr(weight)}: give a number above 0."
             raise UnlabelError(problem, argument="changes")
     total = math.fsum(weights)

@@ -9,7 +9,7 @@ import typer
 
 from unlabel.__main__ import version_line
 from unlabel._files.atomic import refuse_existing, whole_file
-from unlabel._files.filter_file import read_protocol
+from unlabel._files.filter_file import PROTOCOL
 from unlabel._printing import as_json
 from unlabel._tables.files.formats import ENDINGS
 from unlabel._tables.overview import overview
@@ -139,20 +139,20 @@ def inspect(
                 file,
                 reading,
                 classes=class_names(classes),
-                input=kind_of(kind) or "probabilities",
+                kind=kind_of(kind) or "probabilities",
                 label_column=label_column,
                 progress=progress,
             )
         if json:
-            typer.echo(as_json(found.as_dict()))
+            typer.echo(as_json(found.to_dict()))
         else:
             console.print(show(found, all_labels=all))
         return
-    fitted, protocol = OutputFilter.load(file), read_protocol(file)
+    fitted = OutputFilter.load(file)
     if json:
-        typer.echo(as_json(as_dict(fitted, protocol)))
+        typer.echo(as_json(as_dict(fitted, PROTOCOL)))
     else:
-        console.print(describe(fitted, protocol, all_labels=all))
+        console.print(describe(fitted, PROTOCOL, all_labels=all))
 
 
 app.command()(evaluate)
@@ -192,10 +192,10 @@ def demo(
     Leaves a report, a page to explore other changes, and tables to try the other commands on.
     """
     # Slow to import, and needed by no other command.
-    from unlabel.cli.demo import retire_cifar10, retire_digits
+    from unlabel.cli.demo import remove_cifar10, remove_digits
 
-    console.print(retire_digits(out))
+    console.print(remove_digits(out))
     console.print("\nResNet18 on CIFAR-10, beside two retrained models:\n")
-    console.print(retire_cifar10(out))
+    console.print(remove_cifar10(out))
     console.print()
     print_line(f"Look at {out / 'report.html'}, and try other changes in {out / 'explore.html'}.")

@@ -28,8 +28,10 @@ from unlabel.cli.summary_table import show
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.evaluation.summary import summarise, write_summary
 from unlabel.evaluation.trial import without
+from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.metrics import expected_calibration_error, kl_divergence
+from unlabel.plan import LabelPlan
 
 WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 REMOVED = ["three", "eight"]
@@ -57,10 +59,12 @@ def remove_digits(folder: Path) -> Table:
         """Fit on the reference rows, and filter the confidences on the judged rows."""
         known = np.isin(reference_labels, source.classes_)
         rows, classes = source.predict_proba(reference_images[known]), source.classes_
-        options["remove"] = [label for label in REMOVED if label in classes]
-        fitted = fit_filter(rows, reference_labels[known], classes=classes, **options)
-        if options == {"remove": REMOVED}:
-            fitted.save(folder / "removed.safetensors", overwrite=True)
+        remove = [label for label in REMOVED if label in classes]
+        given = reference_labels[known]
+        fit = fit_filter(rows, given, classes=classes, plan=LabelPlan(remove), **options)
+        fitted = OutputFilter(**fit.state)
+        if remove and not options:
+            fitted.save(folder / "removed.safetensors")
         return fitted.apply(source.predict_proba(test_images[judged]))
 
     return _comparison(
@@ -92,7 +96,7 @@ def remove_cifar10(folder: Path) -> RenderableType:
     ):
         _write(folder / f"{name}.parquet", classes, logits, outputs.labels)
     summary = summarise(outputs.trial(FORGET_SET))
-    write_summary(summary, folder / "summary.json", overwrite=True)
+    write_summary(summary, folder / "summary.json")
     pages = {
         "report.html": report.render(summary),
         "explore.html": explore.render(
@@ -100,12 +104,12 @@ def remove_cifar10(folder: Path) -> RenderableType:
             outputs.classes,
             outputs.labels,
             _ids(len(outputs.base)),
-            input="logits",
+            kind="logits",
             title="ResNet18 on CIFAR-10",
         ),
     }
     for name, page in pages.items():
-        with whole_file(folder / name, overwrite=True) as part:
+        with whole_file(folder / name) as part:
             part.write_text(page, encoding="utf-8")
     return show(summary)
 

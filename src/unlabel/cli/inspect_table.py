@@ -27,7 +27,7 @@ def show(found: Overview, *, all_labels: bool = False) -> RenderableType:
         ("rows", f"{found.rows:,}"),
         ("layout", found.layout),
         ("labels", f"{len(found.classes)}: {listing(found.classes, most)}"),
-        ("values", f"{found.input}{sums}"),
+        ("values", f"{found.kind}{sums}"),
         ("top labels", ", ".join(tops) + (f" and {more} more" if more > 0 else "")),
         ("beside", listing(found.beside, MOST_LABELS)),
         ("note", found.guess),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from unlabel._typing import Kind
 from unlabel.answers import AnswerRule
-from unlabel.cli.options import KindOption, of_kind
 from unlabel.errors import UnlabelError, needs_extra
 from unlabel.filter import OutputFilter
 
@@ -53,11 +54,18 @@ def serve(
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    kind: KindOption = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            help="The kind of rows that the models give. Default: the kind that each filter was "
+            "fitted on.",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = None,
     allow: Annotated[
         Path | None,
         typer.Option(
-            help="Lists of allowed labels (.csv, .tsv or .json). A request names one in its "
+            help="Lists of allowed labels (.csv, .tsv or .json). Each request names one in its "
             "parameter allow_list.",
             rich_help_panel=ANSWERS,
         ),
@@ -65,8 +73,7 @@ def serve(
     rule: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="The rule for answers, a .toml file: when a row's label is unknown.",
+            help="When a row's label is unknown: an answer rule that names unknown (.toml).",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
@@ -101,15 +108,15 @@ def serve(
         from unlabel.serve.reloading import WatchedFilter
         from unlabel.serve.running import Options, run
 
-    answer_rule = None if rule is None else AnswerRule.load(rule)
+    answers = None if rule is None else AnswerRule.load(rule)
 
     def served(fitted: OutputFilter) -> ServedFilter:
         return ServedFilter(
-            of_kind(fitted, kind),
+            fitted if kind is None else replace(fitted, kind=kind),
             output=output,
             labels=label_output or None,
             allow=allow,
-            rule=answer_rule,
+            rule=answers,
         )
 
     filters = {name: WatchedFilter(Path(file), served) for name, file in map(_named, model)}
@@ -131,6 +138,7 @@ def serve(
 def _named(text: str) -> tuple[str, str]:
     name, _, file = text.partition("=")
     if not name or not file:
-        problem = f"{text!r} does not name a filter: write it as NAME=FILE."
-        raise UnlabelError(problem, argument="model")
+        raise UnlabelError(
+            f"{text!r} does not name a filter: write it as NAME=FILE.", argument="model"
+        )
     return name, file

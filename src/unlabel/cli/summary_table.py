@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unlabel._labels import listing
 from unlabel._printing import printable
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
+from unlabel.labels import listing
 from unlabel.report.changes import ChangedLabels, describe
 from unlabel.report.comparison import METRICS, best_outputs, competing_values, value_at
 from unlabel.report.formatting import percent

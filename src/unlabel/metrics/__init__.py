@@ -230,7 +230,7 @@ def kl_divergence(outputs: Any, reference: Any, *, epsilon: float = EPSILON) -> 
     array([ 0.693, 13.122])
     """
     if not epsilon > 0:
-        problem = f"{epsilon!r} has no logarithm: give a number above 0."
+        problem = f"The number {epsilon!r} has no logarithm: give a number above 0."
         raise UnlabelError(problem, argument="epsilon")
     return by_row(partial(kl_of, epsilon=epsilon), *comparable_rows(outputs, reference))
 

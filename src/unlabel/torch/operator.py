@@ -17,7 +17,7 @@ from unlabel._method.chain import Recipe as CoreRecipe
 from unlabel._method.merge import Merge as CoreMerge
 from unlabel._method.restrict import restrict
 from unlabel.torch import plain
-from unlabel.torch.recipe import Recipe
+from unlabel.torch.recipe import MERGE, STEPS, Recipe
 
 KERNEL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -36,7 +36,8 @@ def filter_rows(
     """
     if _needs_plain_operators(rows):
         return plain.filter_rows(rows, recipe, dim, logits, log_output, allow)
-    n_retained, *arrays, groups = recipe
+    n_retained, *several, groups = recipe
+    arrays = [array for array in several if array is not None]
     sizes = [n_retained, *(size for group in groups for size in group)]
     return operator(rows, allow, arrays, sizes, dim, logits, log_output)
 
@@ -44,12 +45,13 @@ def filter_rows(
 def _needs_plain_operators(rows: Tensor) -> bool:
     """Whether derivatives are wanted, or a graph is exported, which runs without unlabel."""
     # Not `is_exporting()`: compilers of some versions take it for true.
-    if torch.compiler._is_exporting_flag or (rows.requires_grad and torch.is_grad_enabled()):
+    if torch.compiler._is_exporting_flag:
         return True
     if torch.compiler.is_compiling():
         return False
     is_transformed = functorch.peek_interpreter_stack() is not None  # by `torch.vmap`, say
-    return is_transformed or forward_ad.unpack_dual(rows).tangent is not None
+    has_gradient = rows.requires_grad and torch.is_grad_enabled()
+    return is_transformed or has_gradient or forward_ad.unpack_dual(rows).tangent is not None
 
 
 def runs_kernel(rows: Tensor) -> bool:
@@ -67,7 +69,7 @@ def is_interpreted() -> bool:
 def operator(
     rows: Tensor,
     allow: Tensor | None,
-    arrays: list[Tensor | None],
+    arrays: list[Tensor],
     sizes: list[int],
     dim: int,
     logits: bool,
@@ -89,10 +91,54 @@ def _(rows: Tensor, allow: Any, arrays: Any, sizes: Any, dim: int, *options: boo
     return rows.new_empty(shape)
 
 
+@torch.library.custom_op("unlabel::filter_rows_backward", mutates_args=())
+def backward(
+    gradient: Tensor,
+    rows: Tensor,
+    allow: Tensor | None,
+    arrays: list[Tensor],
+    sizes: list[int],
+    dim: int,
+    logits: bool,
+    log_output: bool,
+) -> Tensor:
+    """Return the rows' gradient: one operator, since compiling all steps would take minutes."""
+    recipe = _put_together(arrays, sizes)
+
+    def forward(rows: Tensor) -> Tensor:
+        return plain.filter_rows(rows, recipe, dim, logits, log_output, allow)
+
+    # Not `torch.autograd.grad`: an operator is executed below autograd.
+    result: Tensor = torch.func.vjp(forward, rows)[1](gradient)[0]
+    return result
+
+
+@backward.register_fake
+def _(gradient: Tensor, rows: Tensor, *more: Any) -> Tensor:
+    return torch.empty_like(rows)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    rows, allow, arrays, *ctx.options = inputs
+    ctx.save_for_backward(rows, allow, *arrays)
+
+
+def _pull_back(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    rows, allow, *arrays = ctx.saved_tensors
+    result = backward(gradient, rows, allow, arrays, *ctx.options)
+    return result, None, [None] * len(arrays), None, None, None, None
+
+
+operator.register_autograd(_pull_back, setup_context=_keep)
+
+
 def _put_together(arrays: list[Any], sizes: list[int]) -> Recipe:
     n_retained, *groups = sizes
-    pairs = zip(groups[::2], groups[1::2], strict=True)
-    return Recipe._make([n_retained, *arrays, tuple(pairs)])
+    pairs = tuple(zip(groups[::2], groups[1::2], strict=True))
+    n_steps, merge = 1 + len(STEPS), arrays[-len(MERGE) :] if groups else [None] * len(MERGE)
+    has_temperature = len(arrays) > n_steps + (len(MERGE) if groups else 0)
+    temperature = arrays[n_steps] if has_temperature else None
+    return Recipe._make([n_retained, *arrays[:n_steps], temperature, *merge, pairs])
 
 
 def _in_the_core(

@@ -4,7 +4,6 @@ import json
 
 from hypothesis import given
 
-import doors
 from plain_plan import OLD, changes_of
 from unlabel import LabelPlan
 
@@ -12,17 +11,16 @@ from unlabel import LabelPlan
 @given(changes_of(OLD), changes_of(OLD))
 def test_the_labels_that_differ_are_those_whose_destinations_do(a, b):
     found = LabelPlan(a).diff(LabelPlan(b))
-    unlisted = object()
-    different = {
-        label for label in OLD if as_list(a.get(label, unlisted)) != as_list(b.get(label, unlisted))
+    pairs = {label: [as_list(plan.get(label, label)) for plan in (a, b)] for label in OLD}
+    signs = {
+        label: "-" if second == label else "+" if first == label else "~"
+        for label, (first, second) in pairs.items()
+        if first != second
     }
-    assert {each.label for each in found.destinations} == different
-    for each in found.destinations:
-        assert (each.first is None) == (each.label not in a)
-        assert (each.second is None) == (each.label not in b)
-    retired = [[x for x in p if p[x] is None and q.get(x, 0) is None] for p, q in ((a, b), (b, a))]
-    assert (found.retirement is not None) == (retired[0] != retired[1])
-    assert bool(found) == (different != set() or retired[0] != retired[1])
+    assert {each.label: each.sign for each in found.destinations} == signs
+    gone = [[x for x in p if p[x] is None and q.get(x, x) is None] for p, q in ((a, b), (b, a))]
+    assert (found.order is not None) == (gone[0] != gone[1])
+    assert bool(found) == (signs != {} or gone[0] != gone[1])
     json.dumps(found.to_dict())
 
 
@@ -30,16 +28,24 @@ def as_list(destination):
     return list(destination.items()) if isinstance(destination, dict) else destination
 
 
-def test_destinations_that_are_not_listed_and_labels_that_are_retired_are_told_apart():
-    a = LabelPlan({"cat": None, "dog": {"x": 0.25, "y": 0.75}, "fox": None, "owl": "owl"})
-    b = LabelPlan({"fox": None, "cat": None, "dog": ["x", "y"]}, unlisted="remove")
+def test_a_diff_shows_what_is_dropped_changed_and_added():
+    a = LabelPlan({"cat": None, "dog": {"x": 0.25, "y": 0.75}, "fox": None, "owl": "bird"})
+    b = LabelPlan({"fox": None, "cat": None, "dog": ["x", "y"], "elk": "deer"}, unlisted="error")
     assert str(a.diff(b)).split("\n") == [
-        "label                 first plan          second plan",
-        "'dog'                 0.25 'x', 0.75 'y'  'x', 'y' (without weights)",
-        "'owl'                 'owl'               not listed",
-        "retired in the order  'cat', 'fox'        'fox', 'cat'",
-        "labels not listed     keep                retire",
+        "~ 'dog'              0.25 'x', 0.75 'y' -> 'x', 'y' (without weights)",
+        "- 'owl'              'bird'",
+        "+ 'elk'              'deer'",
+        "~ order of removal   'cat', 'fox' -> 'fox', 'cat'",
+        "~ labels not listed  keep -> error",
+        "1 change dropped, 1 changed, 1 added.",
     ]
+
+
+def test_labels_are_told_apart_by_text_and_those_not_listed_go_as_the_plan_says():
+    assert not LabelPlan({1: "2"}).diff(LabelPlan({"1": 2}))
+    found = LabelPlan({"cat": "dog"}).diff(LabelPlan({}, unlisted="remove"))
+    assert [(each.label, each.second) for each in found.destinations] == [("cat", ())]
+    assert found.unlisted == ("keep", "remove")
 
 
 def test_equal_plans_make_the_same_changes():
@@ -49,5 +55,5 @@ def test_equal_plans_make_the_same_changes():
 
 
 def test_long_cells_are_wrapped_within_80_columns():
-    long = LabelPlan({f"a long label {i} " * 5: f"another long label {i} " * 5 for i in range(5)})
+    long = LabelPlan({f"a long label {i} " * 2: f"another long label {i} " * 5 for i in range(5)})
     assert max(map(len, str(long.diff(LabelPlan({}))).split("\n"))) <= 80

@@ -48,7 +48,7 @@ class Page {
     const started = performance.now();
     const { method, threshold } = this.now;
     this.without = outcome.removed.filter((column) => !this.sample.rowsOf[column].length);
-    this.method = this.sample.truth && !this.without.length ? method : "mask";
+    this.method = this.sample.truth ? method : "mask";
     const recipe = fitRecipe(this.sample, outcome, this.method);
     this.judged = judge(this.sample, outcome, applyRecipe(this.sample, recipe, outcome), threshold);
     this.milliseconds = performance.now() - started;
@@ -64,9 +64,11 @@ class Page {
     this.labels.update(now.plan);
     this.drawControls();
     byId("sentence").replaceChildren(...sentenceOf(judged, now.plan.changes));
-    const advice = this.without.length
-      ? `The sample has no rows of ${quoted(sample.classes[this.without[0]])}, which OSR needs: this is mask.`
-      : "";
+    const masked = this.without.map((column) => sample.classes[column]);
+    const advice =
+      masked.length && this.method === "osr"
+        ? `The sample has no rows of ${listed(masked)}: masked, which needs none.`
+        : "";
     this.say([said, advice].filter(Boolean).join(" "));
   }
 

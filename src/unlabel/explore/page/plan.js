@@ -6,7 +6,7 @@
 const REMOVED = -1;
 const SPLIT = -2;
 const NO_PLAN = { title: "", note: "", changes: new Map() };
-const WEIGHT_TOLERANCE = 1e-5;
+const WEIGHT_TOLERANCE = 1e-3; // of weights that people rounded
 
 /** Work out what becomes of the model's labels, or throw a sentence that says why the plan does not fit. */
 function outcomeOf(classes, plan) {
@@ -99,7 +99,7 @@ function destinationOf(plan, label) {
   throw new Error(`${quoted(label)} is ${parts.length ? "split" : "removed"}: choose another label to merge with.`);
 }
 
-/** Write a plan as the TOML that `unlabel fit --remove @plan.toml` takes. */
+/** Write a plan as the TOML that `unlabel fit --plan plan.toml` takes. */
 function asToml(plan) {
   const lines = ["title", "note"].filter((name) => plan[name]).map((name) => `${name} = ${quoted(plan[name])}`);
   if (lines.length) lines.push("");
