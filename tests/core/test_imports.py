@@ -19,7 +19,7 @@ LAYERS = [
     ("plan", "allow"),
     ("_joining",),
     ("filter", "fitting", "_partial"),
-    ("metrics", "_scoring"),
+    ("metrics",),
     ("_tables", "evaluation"),
     ("tables", "sklearn", "torch", "huggingface", "onnx", "spark", "serve", "report", "explore"),
     ("cli", "__main__"),

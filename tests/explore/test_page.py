@@ -311,7 +311,7 @@ def test_hostile_names_and_ids_are_inert(browser, tmp_path, width):
     written = tomllib.loads(plan.read_text(encoding="utf-8"))["changes"]
     assert [*written.items()] == [(label, to or False) for label, to in changes.items()]
     read = LabelPlan.load(plan)
-    assert {label: read[label] for label in read} == changes
+    assert dict(read.changes) == changes
     link = browser.value("page.link()")
     browser.value("page.enter({ ...page.now, plan: NO_PLAN })")
     browser.value(f"location.hash = {json.dumps(link.split('#')[1])}")
@@ -389,13 +389,23 @@ def test_without_true_labels_answers_are_compared(browser, opened):
     assert browser.heard()[1] == []
 
 
-def test_a_label_without_rows_in_the_sample_is_masked(browser, opened, cifar10):
+def test_only_a_label_without_rows_in_the_sample_is_masked(browser, opened, cifar10):
     _, truth = cifar10
-    opened(labels=np.where(truth == 0, "", np.array(NAMES)[truth]))
+    labels = np.where(truth == 0, "", np.array(NAMES)[truth])
+    _, data = opened(labels=labels)
+    browser.click(BOX.format(4))
+    browser.click("#remove")
+    assert text(browser, "#status") == "Removed deer."
     browser.click(BOX.format(0))
     browser.click("#remove")
-    assert browser.value("page.method") == "mask"
-    assert 'The sample has no rows of "airplane"' in text(browser, "#status")
+    said = "Removed airplane. The sample has no rows of airplane: masked, which needs none."
+    assert text(browser, "#status") == said
+    assert browser.value("page.method") == "osr"
+    rows = np.array(decoded(data))
+    fitted = doors.fit(rows, labels, classes=NAMES, remove=["deer", "airplane"])
+    assert fitted.counts == (40, 0)
+    found = np.reshape(browser.value("[...page.judged.result.confidences]"), (len(rows), -1))
+    np.testing.assert_allclose(found, fitted.apply(rows), atol=1e-12)
 
 
 def test_printed_pages_have_everything_but_controls(browser, opened):
