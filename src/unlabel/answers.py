@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from unlabel._files.atomic import require_file, whole_file
 from unlabel._method.masses import NOTHING
+from unlabel._plans.outcome import REMOVED, outcome_of
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.errors import UnlabelError
 from unlabel.labels import as_labels, known_columns, no_such_label
@@ -220,9 +221,7 @@ def answer_columns(
 
 def _judged(filter: OutputFilter, labels: Any, answers: Columns) -> tuple[Booleans, Booleans]:
     """Return which rows have a label that stays, and which answers are correct."""
-    from unlabel.filter import outcome_of_filter
-
-    outcome = outcome_of_filter(filter)
+    outcome = outcome_of(filter.plan, filter.classes_in)
     distinct, positions = distinct_labels(np.ravel(np.asarray(labels, dtype=object)))
     if len(positions) != len(answers):
         raise UnlabelError(f"{len(answers)} rows have {len(positions)} true labels: give one each")
@@ -230,7 +229,7 @@ def _judged(filter: OutputFilter, labels: Any, answers: Columns) -> tuple[Boolea
     new = known_columns(distinct, filter.classes_out)[positions]
     is_old = old >= 0
     correct = np.where(is_old, ~outcome.has_changed(old, answers), new == answers)
-    return np.where(is_old, outcome.columns[old] != -1, new >= 0), correct
+    return np.where(is_old, outcome.columns[old] != REMOVED, new >= 0), correct
 
 
 def _threshold(confidences: Floats, correct: Booleans, target: float) -> float:
