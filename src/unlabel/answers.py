@@ -73,7 +73,9 @@ class AnswerRule:
             object.__setattr__(self, "unknown", as_labels([self.unknown], "unknown")[0])
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        given = self.min_confidence
+        least = frozenset(given.items()) if isinstance(given, Mapping) else given
+        return hash((least, self.max_removed_mass, self.unknown))
 
     @property
     def can_abstain(self) -> bool:
@@ -85,12 +87,13 @@ class AnswerRule:
         given = self.min_confidence
         if not isinstance(given, Mapping):
             return np.full(len(classes), float(given))
-        names = [name for name in given if name is not None]
-        columns = known_columns(names, classes)
-        if (columns < 0).any():
-            raise no_such_label(names[int(np.argmin(columns))], classes)
         least = np.full(len(classes), float(given.get(None, 0.0)))
-        least[columns] = [given[name] for name in names]
+        column_of = {str(label): column for column, label in enumerate(classes)}
+        for name, share in given.items():
+            if name is not None and str(name) not in column_of:  # in a file labels are texts
+                raise no_such_label(name, classes, owner="filter's result")
+            if name is not None:
+                least[column_of[str(name)]] = share
         return least
 
     def labels(self, classes: Sequence[Label], columns: Columns) -> npt.NDArray[np.object_]:
@@ -258,7 +261,7 @@ def _check_share(value: object, argument: str) -> None:
     is_number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= 1):  # type: ignore[operator]
         raise UnlabelError(
-            f"{value!r} is not a share: give a number from 0 to 1", argument=argument
+            f"The value {value!r} is not a share: give a number from 0 to 1", argument=argument
         )
 
 
