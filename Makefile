@@ -12,10 +12,12 @@ test test-slow test-core test-lowest: export OMP_WAIT_POLICY := passive
 test test-slow test-core test-lowest: export OPENBLAS_NUM_THREADS := 1
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-slow test-core test-lowest test-wheel test-serve fuzz check docs bench bench-tables clean
+.PHONY: demo test test-slow test-core test-lowest test-wheel test-kernels test-sanitized test-serve fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -31,19 +33,34 @@ test-slow: $(VENV)/.test
 test-core: .venv-core/.core
 	.venv-core/bin/python -m pytest --hypothesis-profile=few tests/core
 
-# The same on the lowest versions allowed.
+# The same on the lowest versions allowed, with scikit-learn.
 test-lowest: .venv-lowest/.core
 	.venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
 
-# Build the wheel, install it into an environment with nothing else, use it, and run the demo from it.
+# The compiled loops under AddressSanitizer and UBSan: the tests of the method on a copy of src.
+test-sanitized: $(VENV)/.test
+	rm -rf .sanitized && mkdir .sanitized && cp -r src setup.py pyproject.toml README.md LICENSE .sanitized
+	cd .sanitized && rm -f src/unlabel/_method/compiled/_loops*.so && \
+		CFLAGS="$(SANITIZE) -g" LDFLAGS="$(SANITIZE)" ../$(BIN)/python setup.py -q build_ext --inplace
+	PYTHONPATH=.sanitized/src LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest -q --hypothesis-profile=few \
+		tests/core/_method tests/core/test_promises.py tests/core/test_shapes.py
+
+# The kernel for GPUs in Triton's interpreter, on the CPU: 2 GB, and a minute.
+test-kernels: .venv-kernels/.kernels
+	TRITON_INTERPRET=1 .venv-kernels/bin/python -m pytest tests/torch/test_kernels.py
+
+# Build the wheel, and use it in two environments with nothing else: bare, and with the commands and the demo.
 test-wheel:
 	rm -rf .venv-wheel dist
-	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
-	.venv-wheel/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt dist/*.whl
-	cd .venv-wheel && bin/python ../.ci/smoke.py
-	.venv-wheel/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt "$$(echo dist/*.whl)[cli]"
-	cd .venv-wheel && bin/unlabel demo --out demo
+	$(PYTHON) -m venv .venv-wheel/bare
+	$(PYTHON) -m venv .venv-wheel/cli
+	.venv-wheel/bare/bin/python -m pip wheel -qq --disable-pip-version-check --no-deps --wheel-dir dist .
+	.venv-wheel/bare/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt dist/*.whl
+	cd .venv-wheel && bare/bin/python ../.ci/smoke.py bare
+	.venv-wheel/cli/bin/python -m pip install -qq $(PIP_OPTIONS) --constraint constraints.txt "$$(echo dist/*.whl)[cli]"
+	cd .venv-wheel && cli/bin/python ../.ci/smoke.py cli
+	cd .venv-wheel && cli/bin/unlabel demo --out demo
 
 # `unlabel serve` in front of real model servers, MLServer and Triton (Linux on x86): 930 MB.
 test-serve: .venv-serve/.serve
@@ -76,7 +93,7 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
-	rm -rf $(VENV) .venv-core .venv-lowest .venv-serve .venv-wheel dist demo results fuzz-failures docs/_build
+	rm -rf $(VENV) .venv-core .venv-kernels .venv-lowest .venv-serve .venv-wheel .sanitized dist demo results fuzz-failures docs/_build
 
 # One stamp file per purpose, so that nothing is installed twice.
 $(VENV)/.demo: EXTRA := cli
@@ -99,10 +116,17 @@ $(VENV)/.test $(VENV)/.bench $(VENV)/.ci: TORCHVISION := 1
 
 .venv-core/.core: CONSTRAINTS := constraints.txt
 .venv-lowest/.core: CONSTRAINTS := constraints-lowest.txt
+.venv-lowest/.core: EXTRA := [sklearn]
 .venv-core/.core .venv-lowest/.core: pyproject.toml constraints.txt constraints-lowest.txt
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
-		--constraint $(CONSTRAINTS) --editable . hypothesis pytest
+		--constraint $(CONSTRAINTS) --editable '.$(EXTRA)' hypothesis pytest
+	@touch $@
+
+.venv-kernels/.kernels: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
+		--constraint constraints.txt --editable '.[torch]' hypothesis pytest triton
 	@touch $@
 
 # Triton's wheel is there for the server itself, which runs Python models on an older NumPy.

@@ -1,8 +1,8 @@
 """Draw the figures of "How it works" from the real outputs that come with the package.
 
 Run ``PYTHONPATH=. python docs/scripts/figures.py``: it writes ``figures/*.svg`` and, to
-``figures/figures.json``, the numbers that the page quotes, and prints the phrases it quotes them in. The same outputs give
-the same bytes.
+``figures/figures.json``, the numbers that the page quotes, and prints the phrases it quotes them
+in. The same outputs give the same bytes.
 """
 
 from __future__ import annotations

@@ -1,38 +1,16 @@
 """Change the labels of trained classifiers without retraining them."""
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from unlabel.answers import AnswerRule
-    from unlabel.errors import UnlabelError
-    from unlabel.filter import OutputFilter
-    from unlabel.plan import LabelPlan, PlanCheck, PlanDiff
-
-    __version__: str
-
-_HOMES = {
-    "AnswerRule": "unlabel.answers",
-    "LabelPlan": "unlabel.plan",
-    "OutputFilter": "unlabel.filter",
-    "PlanCheck": "unlabel.plan",
-    "PlanDiff": "unlabel.plan",
-    "UnlabelError": "unlabel.errors",
-}
+from unlabel.answers import AnswerRule
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
+from unlabel.plan import LabelPlan, PlanCheck, PlanDiff
 
 __all__ = ["AnswerRule", "LabelPlan", "OutputFilter", "PlanCheck", "PlanDiff", "UnlabelError"]
 
 
-def __getattr__(name: str) -> Any:
-    """Find a public name when it is asked for: reading a plan needs no filter."""
-    if name == "__version__":
-        return importlib.import_module("importlib.metadata").version(__name__)
-    if name not in _HOMES:
+def __getattr__(name: str) -> str:
+    if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    from importlib.metadata import version  # slow to import
 
-
-def __dir__() -> list[str]:
-    return __all__
+    return version(__name__)

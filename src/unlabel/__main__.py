@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import signal
 import sys
+import traceback
 from io import TextIOWrapper
 from typing import NoReturn
 
+# The options of arguments whose names they do not repeat: a rule, a plan and true labels are files
+# and columns here.
+OPTIONS = {
+    "changes": "--plan",
+    "labels": "--label-column",
+    "max_removed_mass": "--rule",
+    "min_confidence": "--rule",
+    "unknown": "--rule",
+    "unlisted": "--plan",
+}
+
 
 def main() -> None:
-    """Run the command line; a user's mistake gets one sentence and exit code 2."""
+    """Run the command line: every error ends with 2, and a user's mistake gets one sentence."""
     from unlabel._printing import printable
     from unlabel.errors import UnlabelError, needs_extra
 
@@ -19,6 +31,9 @@ def main() -> None:
             signal.signal(number, _end)
     if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters of the labels
         sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.argv[1:] == ["--version"]:  # without the extra, too
+        print(version_line())  # noqa: T201
+        return
     try:
         with needs_extra("cli"):
             import pyarrow
@@ -29,8 +44,38 @@ def main() -> None:
         pyarrow.enable_signal_handlers(False)
         app()
     except UnlabelError as error:
-        print(f"Error: {printable(str(error))}", file=sys.stderr)  # noqa: T201
+        _fail(printable(error.text(option)))
+    except FileNotFoundError as error:
+        _fail(printable(f"{error.filename}: {error.strerror or error}."))
+    except Exception:
+        traceback.print_exc()
         sys.exit(2)
+
+
+def version_line() -> str:
+    """Return what `unlabel --version` prints."""
+    from importlib.metadata import version
+
+    from unlabel._method import compiled
+
+    loops = "with" if compiled.is_available() else "without"
+    return f"unlabel {version('unlabel')}, {loops} compiled loops"
+
+
+def option(argument: str) -> str:
+    """Return the option that gives an argument of the library.
+
+    Examples
+    --------
+    >>> option("allow_by"), option("labels")
+    ('--allow-by', '--label-column')
+    """
+    return OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"Error: {message}", file=sys.stderr)  # noqa: T201
+    sys.exit(2)
 
 
 def _end(number: int, _: object) -> NoReturn:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._files.atomic import require_file, whole_file
+from unlabel._files.atomic import whole_file
+from unlabel._files.text_file import parse_toml, quoted, read_text
 from unlabel._method.masses import NOTHING
 from unlabel._plans.outcome import REMOVED, outcome_of
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import UnlabelError, located
 from unlabel.labels import as_labels, known_columns, no_such_label
 from unlabel.validation import distinct_labels
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 KEYS = ("min_confidence", "max_removed_mass", "unknown", "min_confidence_by_label")
 # A share of correct answers is not read off fewer rows.
 LEAST_ANSWERED = 100
-MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -59,16 +57,14 @@ class AnswerRule:
 
     def __post_init__(self) -> None:
         given = self.min_confidence
+        shares = given if isinstance(given, Mapping) else {None: given}
+        for share in shares.values():
+            _check_share(share, "min_confidence")
+        _check_share(self.max_removed_mass, "max_removed_mass")
         if isinstance(given, Mapping):
             names = as_labels([name for name in given if name is not None], "min_confidence")
-            values = [value for name, value in given.items() if name is not None]
-            default = {None: given[None]} if None in given else {}
-            object.__setattr__(
-                self, "min_confidence", default | dict(zip(names, values, strict=True))
-            )
-        _check_share(self.max_removed_mass, "max_removed_mass")
-        for share in given.values() if isinstance(given, Mapping) else [given]:
-            _check_share(share, "min_confidence")
+            by_label = {name: given[name] for name in (*([None] if None in given else []), *names)}
+            object.__setattr__(self, "min_confidence", by_label)
         if self.unknown is not None:
             object.__setattr__(self, "unknown", as_labels([self.unknown], "unknown")[0])
 
@@ -166,40 +162,30 @@ class AnswerRule:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AnswerRule:
         """Read a rule from a TOML file."""
-        file = require_file(path)
-        try:
-            if file.stat().st_size > MAX_BYTES:
-                raise UnlabelError(f"It is larger than {MAX_BYTES >> 20} MiB")
-            content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        text, _ = read_text(path)
+        with located(path):
+            content = parse_toml(text)
             for key in content:
                 if key not in KEYS:
-                    known = ", ".join(KEYS)
-                    raise UnlabelError(f"It has the key {key!r}: the known ones are {known}")
+                    raise UnlabelError(f"The key {key!r} is not known: use {', '.join(KEYS)}.")
             by_label = content.pop("min_confidence_by_label", None)
-            if by_label is not None:
-                if not isinstance(by_label, dict):
-                    raise UnlabelError("Its min_confidence_by_label is not a table")
+            if isinstance(by_label, dict):
                 content["min_confidence"] = {None: content.get("min_confidence", 0.0)} | by_label
+            elif by_label is not None:
+                raise UnlabelError("Its min_confidence_by_label is not a table.")
             return cls(**content)
-        except UnlabelError as error:
-            error.path = file
-            raise
-        except (ValueError, RecursionError) as error:
-            raise UnlabelError(f"It is not TOML: {error}", path=file) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rule as a TOML file, whole or not at all."""
         given = self.min_confidence
-        by_label = given if isinstance(given, Mapping) else {None: given}
-        lines = [f"min_confidence = {float(by_label.get(None, 0.0))!r}"]
+        by_label = dict(given) if isinstance(given, Mapping) else {None: given}
+        lines = [f"min_confidence = {float(by_label.pop(None, 0.0))!r}"]
         lines.append(f"max_removed_mass = {float(self.max_removed_mass)!r}")
         if self.unknown is not None:
             is_int = isinstance(self.unknown, int)
-            lines.append(f"unknown = {self.unknown if is_int else _quoted(self.unknown)}")
-        if isinstance(given, Mapping):
-            lines += ["", "[min_confidence_by_label]"]
-            named = {name: share for name, share in by_label.items() if name is not None}
-            lines += [f"{_quoted(name)} = {float(share)!r}" for name, share in named.items()]
+            lines.append(f"unknown = {self.unknown if is_int else quoted(self.unknown)}")
+        lines += ["", "[min_confidence_by_label]"] if by_label else []
+        lines += [f"{quoted(name)} = {float(share)!r}" for name, share in by_label.items()]
         with whole_file(path) as part:
             part.write_text("\n".join([*lines, ""]), encoding="utf-8", newline="\n")
 
@@ -263,8 +249,3 @@ def _check_share(value: object, argument: str) -> None:
         raise UnlabelError(
             f"The value {value!r} is not a share: give a number from 0 to 1", argument=argument
         )
-
-
-def _quoted(value: object) -> str:
-    # JSON's strings are TOML's, but for the character DEL.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -303,7 +303,15 @@ class OutputFilter:
         >>> found.confidences.round(3), found.removed_mass, found.not_allowed
         (array([[0.667, 0.333, 0.   ]]), array([0.2]), array([0.25]))
         """
-        return self._filtered(confidences, allow, allow_by)
+        rows, lead = self._rows(confidences)
+        allowed = self._allowed(allow, allow_by, lead)
+        out, mass, _ = self._run(rows, None if allowed is None else self._fine_dtype(rows))
+        not_allowed = np.zeros(len(out))
+        if allowed is not None:
+            not_allowed = restrict(out, *allowed)
+            out = out.astype(rows.dtype, copy=False)
+        out = out.reshape(*lead, out.shape[1])
+        return FilteredRows(out, mass.reshape(lead), not_allowed.reshape(lead))
 
     def apply(self, confidences: Any, *, allow: Any = None, allow_by: Any = None) -> Floats:
         """Turn vectors over the model's labels into vectors over the result's labels.
@@ -316,7 +324,7 @@ class OutputFilter:
         >>> masked.apply([[.2, .5, .3]])
         array([[0.2, 0.8]])
         """
-        return self._filtered(confidences, allow, allow_by, with_mass=False).confidences
+        return self.run(confidences, allow=allow, allow_by=allow_by).confidences
 
     def answer(
         self,
@@ -353,21 +361,6 @@ class OutputFilter:
         columns = answer_columns(rule, self.classes_out, found.rows, found.removed_mass, allowed)
         return rule.labels(self.classes_out, columns).reshape(lead)
 
-    def _filtered(
-        self, confidences: Any, allow: Any, allow_by: Any, with_mass: bool = True
-    ) -> FilteredRows:
-        rows, lead = self._rows(confidences)
-        allowed = self._allowed(allow, allow_by, lead)
-        dtype = None if allowed is None else self._fine_dtype(rows)
-        out, mass, _ = self._run(rows, dtype, with_mass)
-        not_allowed = np.zeros(len(out))
-        if allowed is not None:
-            not_allowed = restrict(out, *allowed)
-            out = out.astype(rows.dtype, copy=False)
-        mass = not_allowed if mass is None else mass
-        out = out.reshape(*lead, out.shape[1])
-        return FilteredRows(out, mass.reshape(lead), not_allowed.reshape(lead))
-
     def _rows(self, confidences: Any) -> tuple[Floats, tuple[int, ...]]:
         """Return rows, and the shape of the array that they are the last dimension of."""
         rows = as_array(confidences, self.classes_in, self.classes_out)
@@ -385,8 +378,8 @@ class OutputFilter:
         is_linear = self.kind == "probabilities" and self.temperature == 1
         return np.promote_types(rows.dtype, np.float32 if is_linear else np.float64)
 
-    def _run(self, rows: Floats, dtype: npt.DTypeLike = None, with_mass: bool = True) -> Filtered:
-        found = run(self._recipe, rows, self.kind, dtype=dtype, with_mass=with_mass)
+    def _run(self, rows: Floats, dtype: npt.DTypeLike | None) -> Filtered:
+        found = run(self._recipe, rows, self.kind, dtype)
         if found.first_bad >= 0:
             raise bad_row(rows, found.first_bad, self.kind, self.classes_in)
         return found

@@ -21,7 +21,6 @@ from unlabel.validation import (
     as_array,
     check_rows,
     choice,
-    label_values,
     refuse_chance,
     refuse_probabilities,
     true_columns,
@@ -73,13 +72,10 @@ def fit_filter(
     skipped = SkippedRows(names) if skipped is None else skipped
     truth = np.full(len(rows), -1)
     if labels is not None:
-        values = label_values(labels)
-        if values.shape != lead:
-            raise UnlabelError(
-                f"The confidences have the shape {(*lead, len(names))} and the true labels "
-                f"{values.shape}: give one per row"
-            )
-        truth = true_columns(values.ravel(), names, len(rows), skipped, outcome.classes)
+        if len(lead) > 1:
+            values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+            labels = values.ravel() if values.shape == lead else values
+        truth = true_columns(labels, names, len(rows), skipped, outcome.classes)
     elif calibrate or (method == "osr" and len(outcome.removed)):
         raise UnlabelError(  # the first half is scikit-learn's wording
             "The filter requires y to be passed, but the target y is None: give each reference "
@@ -95,7 +91,7 @@ def fit_filter(
         temperature = fit_temperature(_exact(rows[at]), kind, truth[at])
     references = reference_rows(rows, truth, outcome.removed, hashes)
     means = shares = np.zeros((0, len(names)))
-    remarks = []
+    remarks: list[str] = []
     if method == "osr":
         given = [at_temperature(_exact(rows[at]), kind, temperature) for at in references]
         kinds = {each for _, each in given} or {kind}

@@ -146,7 +146,9 @@ def is_missing(label: Any) -> bool:
     return True
 
 
-def nearest(label: object, classes: Sequence[Label]) -> Label | None:
+def nearest(
+    label: object, classes: Sequence[Label], similarity: float = LEAST_SIMILARITY
+) -> Label | None:
     """Return the label that is written most like another, None if none is near.
 
     Examples
@@ -156,7 +158,7 @@ def nearest(label: object, classes: Sequence[Label]) -> Label | None:
     """
     by_text = {_folded(k)[:COMPARED_LETTERS]: k for k in reversed(classes[:MAX_COMPARED])}
     text = _folded(label)[:COMPARED_LETTERS]
-    near = difflib.get_close_matches(text, by_text, n=1, cutoff=LEAST_SIMILARITY)
+    near = difflib.get_close_matches(text, by_text, n=1, cutoff=similarity)
     return by_text[near[0]] if near else None
 
 

@@ -154,7 +154,7 @@ class LabelPlan:
         >>> print(LabelPlan({"cat": None, "lynx": "other"}).diff(LabelPlan({"lynx": "cat"})))
         - 'cat'   removed
         ~ 'lynx'  'other' -> 'cat'
-        1 change dropped, 1 changed, 0 added.
+        1 dropped, 1 changed, 0 added.
         """
         return diff_of(self, other)
 

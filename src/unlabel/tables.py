@@ -7,29 +7,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
-from unlabel._labels import as_classes
-from unlabel._typing import Floats, Label, Progress, Scores
-from unlabel.allow import AllowLists, Missing, Unmatched
+from unlabel._typing import Floats, Label, Progress
+from unlabel.allow import bind
+from unlabel.answers import AnswerRule
 from unlabel.errors import needs_extra
 from unlabel.filter import OutputFilter
+from unlabel.labels import as_classes
 from unlabel.validation import choice
 
 with needs_extra("cli"):
     from unlabel._tables import streaming
-    from unlabel._tables.allowing import allowing
     from unlabel._tables.files.streams import refuse_standard_input
     from unlabel._tables.opening import open_predictions
     from unlabel._tables.predictions import (
-        TABLE_INPUTS,
+        TABLE_KINDS,
         Format,
         OtherLabels,
-        TableInput,
+        TableKind,
         kind_of,
         reading_of,
     )
@@ -63,7 +63,7 @@ def read(
     *,
     classes: Sequence[Label] | None = None,
     label_column: str = "label",
-    input: TableInput = "probabilities",
+    kind: TableKind = "probabilities",
     format: Format | None = None,
     list_column: str | None = None,
     key: str | None = None,
@@ -85,7 +85,7 @@ def read(
     label_column : str
         The column or field of true labels, if there is one. Every row must have one of the
         `classes` then.
-    input : {"probabilities", "logits", "log-probabilities"}
+    kind : {"probabilities", "logits", "log-probabilities"}
         What the table holds. Log-probabilities are turned into probabilities.
     format : {"parquet", "feather", "csv", "tsv", "jsonl", "npy", "npz"}, optional
     list_column : str, optional
@@ -114,9 +114,9 @@ def read(
            [0.5 , 0.5 ]])
     """
     refuse_standard_input(path)
-    choice(input, TABLE_INPUTS, "input")
+    choice(kind, TABLE_KINDS, "kind")
     reading = reading_of(
-        input,
+        kind,
         format=format,
         list_column=list_column,
         key=key,
@@ -132,7 +132,7 @@ def read(
         predictions.require_truth(label_column)
     rows, labels, _ = streaming.read_confidences(
         predictions,
-        input=kind_of(input) or "probabilities",
+        kind=kind_of(kind) or "probabilities",
         label_column=label_column if has_truth else None,
         progress=progress or _ignore,
         reading=reading,
@@ -149,15 +149,10 @@ def apply_table(
     removed_mass: bool = False,
     only_changed: bool = False,
     update_column: str | None = None,
-    unknown_above: float | None = None,
-    unknown: Label | None = None,
-    allow: AllowLists | None = None,
+    rule: AnswerRule | None = None,
+    allow: Any = None,
     allow_by: str | None = None,
-    allow_unmatched: Unmatched = "error",
-    allow_missing: Missing = "error",
-    scores: Scores = "renormalised",
-    not_allowed: bool = False,
-    input: TableInput | None = None,
+    kind: TableKind | None = None,
     format: Format | None = None,
     list_column: str | None = None,
     key: str | None = None,
@@ -165,10 +160,8 @@ def apply_table(
     separator: str | None = None,
     normalize: bool = False,
     partial: bool = False,
-    interval: bool = False,
-    top_k: bool = False,
     other_labels: OtherLabels = "error",
-    overwrite: bool = False,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> Applied:
     r"""Write a table of predictions with a filter applied to it, as `unlabel apply` does.
@@ -180,43 +173,35 @@ def apply_table(
     filter : OutputFilter
     source, target : path
         The table and the one to write, in the same layout; ``"-"`` is standard input or output.
-    top_label, removed_mass, not_allowed : bool
-        Add the new top label, the mass of the retired labels, and the mass of labels that are
-        not allowed as columns of these names.
+    top_label, removed_mass : bool
+        Add the new top label, and the probability of the removed labels, as columns of these names.
     only_changed : bool
         Write only rows whose top label changed, with the columns ``old_label`` and ``top_label``.
     update_column : str, optional
         A column of labels, such as predictions, to bring up to date.
-    unknown_above : float, optional
-        The new top label is `unknown` where the retired labels had more than this.
-    unknown : label, optional
-        The name for it, by default ``"unknown"``.
-    allow : AllowLists, optional
-        Lists of allowed labels.
+    rule : AnswerRule, optional
+        When the new top label is unknown: an empty cell, unless the rule has a name for it.
+    allow : labels, mapping of names to labels, or path, optional
+        The labels of the result that rows may have. The column ``not_allowed`` has the probability
+        of the others.
     allow_by : str, optional
-        The column with each row's list, if there is more than one list.
-    allow_unmatched, allow_missing, scores
-        As in `AllowLists.rows` and `OutputFilter.apply`.
-    input : {"probabilities", "logits", "log-probabilities"}, optional
+        The column with the name of each row's list, where `allow` has names.
+    kind : {"probabilities", "logits", "log-probabilities"}, optional
         What the table holds, by default what the filter was fitted on. Log-probabilities stay
         log-probabilities.
     format, list_column, key, long, separator, normalize
         As in `read`.
     partial : bool
-        Whether rows may name only some labels, as top-k answers do. Needs a mask, or a filter
-        that retires nothing. A label with the score s becomes s / (1 - d), where d is what the
-        row names for retired labels. With `top_label`, the column ``certain`` says whether the
-        whole row would have the same answer, and ``only_retired`` whether nothing else was named.
-    interval : bool
-        Write the largest value too that a label of a partial row can have, with the suffix
-        ``_upper``.
-    top_k : bool
-        Whether partial rows name the labels with the largest scores, which makes more answers
-        certain and the intervals narrower.
-    other_labels : {"error", "retired"}
-        Whether labels in partial rows that the model does not have are refused, or count as
-        retired.
-    overwrite : bool
+        Whether rows may name only some labels, which are assumed to be those with the largest
+        scores, as in top-k answers. Needs probabilities, and a mask without a temperature or a
+        filter that removes nothing. A label of the result with the score s becomes s / (1 - d),
+        where d is what the row names for removed labels. With `top_label`, the column ``certain``
+        says whether the whole row would have the same largest label, and ``only_removed`` whether
+        nothing but removed labels was named, which leaves no answer.
+    other_labels : {"error", "removed"}
+        Whether labels in partial rows that the model does not have are an error, or count as
+        removed.
+    force : bool
         Whether an existing file may be replaced.
     progress : function, optional
         Called with the fraction of the table read so far.
@@ -224,26 +209,27 @@ def apply_table(
     Returns
     -------
     Applied
-        The numbers of `rows` read, `changed` in their top label and `written`, and `remarks`.
+        The numbers of `rows` read, `changed` in their top label, `written` and answered with
+        `unknown`, and `remarks`.
 
     Examples
     --------
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "old.csv").write_text("id,cat,dog,fox\n7,.5,.25,.25\n8,0,.5,.5\n")
-    >>> mask = OutputFilter.mask(["cat", "dog", "fox"], ["cat"])
+    >>> mask = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
     >>> apply_table(mask, folder / "old.csv", folder / "new.csv", top_label=True)
-    Applied(rows=2, changed=1, written=2, remarks=())
+    Applied(rows=2, changed=1, written=2, unknown=0, remarks=())
     >>> print((folder / "new.csv").read_text())
     id,dog,fox,top_label
     7,0.5,0.5,dog
     8,0.5,0.5,dog
     <BLANKLINE>
     """
-    if input is not None:
-        choice(input, TABLE_INPUTS, "input")
+    if kind is not None:
+        choice(kind, TABLE_KINDS, "kind")
     reading = reading_of(
-        input,
+        kind,
         format=format,
         list_column=list_column,
         key=key,
@@ -253,27 +239,20 @@ def apply_table(
         partial=partial,
         other_labels=other_labels,
     )
-    fitted = filter.taking(kind_of(input))
+    fitted = replace(filter, kind=kind_of(kind) or filter.kind)
+    lists = None
+    if allow is not None:
+        lists = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
     options = ApplyOptions(
         reading=reading,
         top_label=top_label,
         removed_mass=removed_mass,
         only_changed=only_changed,
-        overwrite=overwrite,
-        allow=allowing(
-            fitted,
-            allow,
-            by=allow_by,
-            missing=allow_missing,
-            unmatched=allow_unmatched,
-            scores=scores,
-            not_allowed=not_allowed,
-        ),
-        unknown_above=unknown_above,
-        unknown=unknown,
+        overwrite=force,
+        rule=rule,
+        allow=lists,
+        allow_by=allow_by,
         update_column=update_column,
-        interval=interval,
-        top_k=top_k,
     )
     return streaming.apply_table(fitted, Path(source), Path(target), options, progress or _ignore)
 

@@ -15,6 +15,7 @@ from unlabel.errors import UnlabelError
 from unlabel.labels import known_columns, no_such_label
 
 FLOATS = (np.float16, np.float32, np.float64)
+FAR = 0.1  # how far from 1, above and below, the sums of independent scores lie
 # What tables have and arrays do not: their columns may stand in another order than the labels.
 TABLE_ATTRIBUTES = ("columns", "column_names", "iloc")
 # Confidences are compared with chance on so many rows, of so many labels.
@@ -28,22 +29,6 @@ def choice(value: object, options: Sequence[str], argument: str) -> None:
         raise UnlabelError(f"{value!r} is not known: give {known}", argument=argument)
 
 
-def readable(values: Any, name: str) -> Any:
-    """Return values that NumPy can read: no masked entries, no tensors on other devices."""
-    if isinstance(values, list | tuple) or (np.ma.is_masked(values) and values.ndim):
-        for row, entry in enumerate(values):
-            if isinstance(entry, np.ma.MaskedArray) and np.ma.is_masked(entry):
-                raise UnlabelError(f"the {name} have a masked entry: fill or drop it", row=row)
-    if not hasattr(values, "detach"):
-        return values
-    try:
-        return np.asarray(values)
-    except (TypeError, RuntimeError) as error:  # bfloat16, a gradient, another device
-        raise UnlabelError(
-            f"The {name} are a tensor that NumPy cannot read: give tensor.detach().float().cpu()"
-        ) from error
-
-
 def as_array(
     values: Any, classes: Sequence[Label] | None, result: Sequence[Label] | None = None
 ) -> Floats:
@@ -52,17 +37,7 @@ def as_array(
     Their values are not checked. `result` are the labels of a filter's result: rows of that
     width have probably been filtered already.
     """
-    if type(values) is not np.ndarray:
-        if any(hasattr(values, name) for name in TABLE_ATTRIBUTES):
-            raise UnlabelError(
-                f"The confidences are a {type(values).__name__}, whose columns may stand in "
-                "another order than the labels: give an array, such as frame[classes].to_numpy()"
-            )
-        values = readable(values, "confidences")
-    try:
-        rows = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: lists of tensors
-        raise UnlabelError(f"The confidences are not an array of numbers: {error}") from error
+    rows = values if type(values) is np.ndarray else _plain_array(values)
     if rows.dtype.kind in "biu":
         rows = rows.astype(np.float64)
     if not rows.dtype.isnative:
@@ -85,6 +60,20 @@ def as_array(
     )
 
 
+def _plain_array(values: Any) -> npt.NDArray[Any]:
+    if any(hasattr(values, name) for name in TABLE_ATTRIBUTES):
+        raise UnlabelError(
+            f"The confidences are a {type(values).__name__}, whose columns may stand in another "
+            "order than the labels: give an array, such as frame[classes].to_numpy()."
+        )
+    if np.ma.is_masked(values):
+        raise UnlabelError("The confidences have masked entries: fill them, or drop their rows.")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # of PyTorch, which says what to do
+        raise UnlabelError(f"The confidences are not an array of numbers: {error}") from error
+
+
 def check_rows(rows: Floats, kind: Kind, classes: Sequence[Label]) -> None:
     """Raise an error that names the first row that is not probabilities, or logits."""
     valid = are_valid(rows, kind) if rows.size else np.ones(0, dtype=np.bool_)
@@ -102,38 +91,31 @@ def bad_row(rows: Floats, row: int, kind: Kind, classes: Sequence[Label]) -> Unl
 def _problem(
     rows: Floats, row: int, kind: Kind, classes: Sequence[Label]
 ) -> tuple[str, str | None]:
+    """Return what is wrong with a row, and the argument to blame if there is one."""
     entries = rows[row].astype(np.float64)
     for wrong, name in ((np.isnan(entries), "NaN"), (np.isposinf(entries), "infinite")):
         if wrong.any():
             label = classes[int(np.argmax(wrong))]
-            return f"the label {label!r} is {name}; give a number or drop the row", None
+            return f"the label {label!r} is {name}; give a number or drop the row.", None
     if kind == "logits":
-        return "every label is minus infinity", None
-    with np.errstate(over="ignore"):
-        total, least, most = entries.sum(), entries.min(), entries.max()
-    if least >= 0 and abs(total - 100) <= 1 and most < 200:
-        return f"it sums to {total:.6g}, as percentages do; divide by 100", None
-    if least < 0 or most > 1 + SUM_TOLERANCE:
-        at = int(entries.argmin() if least < 0 else entries.argmax())
-        return (
-            f"the label {classes[at]!r} is {entries[at]:.6g}; if these are logits, say so",
-            "kind",
-        )
+        return "every label is minus infinity.", None
     with np.errstate(over="ignore", invalid="ignore"):
+        total, least, most = entries.sum(), entries.min(), entries.max()
         sums = rows.sum(axis=1, dtype=np.float64)
-    if (
-        (rows.min() >= 0 and rows.max() <= 1)
-        and sums.max() > 1.1
-        and (sums.min() < 0.9 or sums.max() > 2)
-    ):
-        return (
-            f"it sums to {total:.6g}, and these look like independent (sigmoid) scores; unlabel is "
-            "for labels that exclude each other, as a softmax gives them"
-        ), None
-    return (
-        f"it sums to {total:.6g}, more than 1% from 1; give every label's confidence, or divide "
-        "each row by its sum if its labels exclude each other"
-    ), None
+    if least >= 0 and abs(total - 100) <= 1 and most < 200:
+        return f"it sums to {total:.6g}, as percentages do; divide by 100.", None
+    if least < 0 or most > 1 + SUM_TOLERANCE:
+        label = classes[int(entries.argmin() if least < 0 else entries.argmax())]
+        value = least if least < 0 else most
+        return f"the label {label!r} is {value:.6g}; if these are logits, say so.", "kind"
+    if sums.max() > 2 or (sums.max() > 1 + FAR and sums.min() < 1 - FAR):
+        advice = "these look like independent (sigmoid) scores, for which unlabel is not made."
+    else:
+        advice = (
+            "more than 1% from 1; give every label's confidence, or divide each row by its sum if "
+            "its labels exclude each other."
+        )
+    return f"it sums to {total:.6g}, {advice}", None
 
 
 def divided_by_sums(rows: Floats) -> Floats:
@@ -149,17 +131,9 @@ ENOUGH_TO_TELL = 2
 
 
 def refuse_probabilities(rows: Floats) -> None:
-    """Raise an error for rows declared as logits if all are probabilities or percentages."""
-    if not len(rows) or rows.min() < 0:
-        return
-    if are_valid(rows, "probabilities").all():
-        raise UnlabelError("The rows are probabilities, not logits: say so", argument="kind")
-    with np.errstate(over="ignore"):
-        sums = rows.sum(axis=1, dtype=np.float64)
-    if (np.abs(sums - 100) <= 1).all():
-        raise UnlabelError(
-            "The rows are percentages, not logits: divide by 100, and say so", argument="kind"
-        )
+    """Raise an error for rows declared as logits if all of them are probabilities."""
+    if len(rows) and are_valid(rows, "probabilities").all():
+        raise UnlabelError("The rows are probabilities, not logits: say so.", argument="kind")
 
 
 def refuse_chance(rows: Floats, columns: Columns) -> None:
@@ -181,21 +155,14 @@ def refuse_chance(rows: Floats, columns: Columns) -> None:
         )
 
 
-def label_values(labels: Any) -> npt.NDArray[Any]:
-    """Return true labels as an array."""
-    labels = readable(labels, "true labels")
-    # NumPy would turn the numbers of a list into strings if there were a string among them.
-    return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
-
-
 def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
     """Return the distinct true labels, and the position of each row's label among them."""
-    values = label_values(labels)
+    if np.ma.is_masked(labels):
+        raise UnlabelError("The true labels have masked entries: fill them, or drop their rows.")
+    # NumPy would turn the numbers of a list into strings if there were a string among them.
+    values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
     if values.ndim != 1:
-        raise UnlabelError(f"The true labels have the shape {values.shape}: give one per row")
-    if values.dtype.kind == "i" and values.size and 0 <= values.min() <= values.max() < values.size:
-        is_label = np.bincount(values) > 0  # counting takes a tenth of the time of sorting
-        return np.flatnonzero(is_label).tolist(), (np.cumsum(is_label) - 1)[values]
+        raise UnlabelError(f"The true labels have the shape {values.shape}: give one per row.")
     if values.dtype != object:
         names, positions = np.unique(values, return_inverse=True)
         return names.tolist(), positions
@@ -203,7 +170,7 @@ def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
         keys = [(isinstance(label, bool), label) for label in values.tolist()]
         position = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     except TypeError as error:
-        raise UnlabelError("The true labels are not all strings or numbers") from error
+        raise UnlabelError("The true labels are not all strings or numbers.") from error
     positions = np.fromiter((position[key] for key in keys), np.intp, len(keys))
     return [label for _, label in position], positions
 

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -9,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover, OutputFilter
+from unlabel import OutputFilter
 from unlabel._tables.files import formats
 
 NAMES = ["cat", "dog", "fox"]
@@ -18,9 +19,9 @@ ROWS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.0625, 0.0625, 0.875
 
 @pytest.fixture
 def fitted(tmp_path):
-    remover = LabelRemover(["dog"], classes=NAMES, method="mask").fit(ROWS)
-    remover.filter_.save(tmp_path / "f.safetensors")
-    return remover.filter_
+    remover = doors.fit(ROWS, classes=NAMES, remove=["dog"], method="mask")
+    remover.save(tmp_path / "f.safetensors")
+    return remover
 
 
 def apply(tmp_path, source, out="out.parquet", *options):
@@ -57,7 +58,7 @@ def test_a_text_that_is_not_a_number_is_named(fitted, tmp_path, text):
     (tmp_path / "in.csv").write_text("\n".join(lines), encoding="utf-8")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.csv")
     error = refused(*arguments, "--out", tmp_path / "out.csv")
-    assert f"in.csv: Row 1 has {text!r} in column 'dog': give a number." in error
+    assert f"in.csv, row 1: it has {text!r} in column 'dog': give a number." in error
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -67,12 +68,14 @@ def test_a_bad_entry_of_a_list_names_its_row(fitted, tmp_path, kind):
     lists[20] = ["0.5", "0.25", "much"]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
-    assert "Row 20 has 'much' in column 'p'" in refused(*arguments, "--out", tmp_path / "o.parquet")
+    assert "row 20: it has 'much' in column 'p'" in refused(
+        *arguments, "--out", tmp_path / "o.parquet"
+    )
     lists[20] = ["0.5", "0.25", None]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "o.parquet")
     assert (
-        "Row 20 is not a probability vector: the label 'fox' is NaN; give a number or drop the row."
+        "row 20: it is not a probability vector: the label 'fox' is NaN; give a number or drop the row."
         in error
     )
 
@@ -89,7 +92,7 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     labels = np.array(["dog"] * 30)
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / f"in.{suffix}")
-    assert "Row 23 is not a probability vector: the label 'dog' is 7" in refused(
+    assert "row 23: it is not a probability vector: the label 'dog' is 7" in refused(
         *arguments, "--out", tmp_path / f"out.{suffix}"
     )
     rows[23, 1] = ROWS[23 % 3, 1]
@@ -98,7 +101,7 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     columns = {name: rows[:, i] for i, name in enumerate(NAMES)}
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
     arguments = ("fit", tmp_path / "in.parquet", "--remove", "dog", "--strict")
-    assert "row 25 has it as its true label" in refused(*arguments, "--out", tmp_path / "g")
+    assert "row 25: it has it as its true label" in refused(*arguments, "--out", tmp_path / "g")
 
 
 STORED = {
@@ -131,8 +134,8 @@ def test_numbers_of_many_types(fitted, tmp_path, kind):
 
 
 def test_whole_numbers_of_many_digits_are_numbers(tmp_path):
-    remover = LabelRemover(["dog"], classes=NAMES, method="mask", input="logits").fit(ROWS - 1)
-    remover.filter_.save(tmp_path / "f.safetensors")
+    remover = doors.fit(ROWS - 1, classes=NAMES, remove=["dog"], method="mask", kind="logits")
+    remover.save(tmp_path / "f.safetensors")
     columns = {"cat": [2**60], "dog": [3], "fox": [2**60]}
     pa.parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
     assert apply(tmp_path, "in.parquet")[0] == 0
@@ -146,4 +149,4 @@ def test_a_date_is_not_a_number(fitted, tmp_path):
     pa.parquet.write_table(table, tmp_path / "in.parquet")
     arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "out.parquet")
-    assert "Row 0 has '1970-01-01 00:00:00' in column 'cat': give a number" in error
+    assert "row 0: it has '1970-01-01 00:00:00' in column 'cat': give a number" in error

@@ -1,7 +1,8 @@
-"""Tables whose labels are retired, merged, renamed, swapped and split."""
+"""Tables whose labels are removed, merged, renamed, swapped and split."""
 
 import csv
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -15,7 +16,6 @@ from unlabel import LabelPlan, OutputFilter
 from unlabel._tables.files import formats
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
-from unlabel.fitting import fit_filter
 
 NAMES = ["ant", "bee", "cat", "emu", "fox"]
 ROWS = np.random.default_rng(3).dirichlet(np.ones(5), size=20)
@@ -30,7 +30,7 @@ def small_batches(monkeypatch):
 
 @pytest.fixture
 def saved(tmp_path):
-    fitted = OutputFilter.mask(NAMES, PLAN)
+    fitted = doors.mask(NAMES, PLAN)
     fitted.save(tmp_path / "f.safetensors")
     return tmp_path / "f.safetensors"
 
@@ -71,7 +71,7 @@ def folder(tmp_path_factory):
 @example(plan=PLAN, order=["ant", "id", *NAMES[1:]], suffix=".parquet", method="osr")
 @example(plan={}, order=[*NAMES, "id"], suffix=".parquet", method="osr")
 def test_random_plans_on_wide_tables(folder, plan, order, suffix, method):
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=plan, method=method)
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, plan=plan, method=method)
     columns = dict(zip(NAMES, ROWS.T, strict=True)) | {"id": [f"i{i}" for i in range(20)]}
     write({name: columns[name] for name in order}, folder / f"in{suffix}")
     options = ApplyOptions(top_label=True, overwrite=True)
@@ -102,7 +102,7 @@ def test_random_plans_on_wide_tables(folder, plan, order, suffix, method):
     suffix=st.sampled_from([".parquet", ".csv", ".npz", ".npy"]),
 )
 def test_random_plans_on_list_columns(folder, plan, kind, suffix):
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=plan, method="mask")
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, plan=plan, method="mask")
     column = pa.array(ROWS.tolist(), pa.list_(pa.float64(), -1 if kind == "list" else 5))
     pa.parquet.write_table(pa.table({"p": column}), folder / "in.parquet")
     out, options = folder / f"lists{suffix}", ApplyOptions(overwrite=True)
@@ -145,7 +145,7 @@ def test_only_changed_rows(saved, tmp_path):
     result = pa.parquet.read_table(tmp_path / "out.parquet")
     assert result["id"].to_pylist() == changed
     assert result["top_label"].to_pylist() == [tops[i][1] for i in changed]
-    counts = "1 of 5 labels retired, 2 merged into 1, 1 split"
+    counts = "1 of 5 labels removed, 2 merged into 1, 1 split"
     assert f"the top label changed in {len(changed)} of 20 ({counts})." in output
 
 
@@ -164,7 +164,7 @@ def test_a_new_label_with_the_name_of_another_column_is_refused(saved, tmp_path)
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.npz"])
 def test_new_labels_of_one_text_are_refused(tmp_path, name):
-    OutputFilter.mask(NAMES, {"ant": 1, "bee": "1"}).save(tmp_path / "f.safetensors")
+    doors.mask(NAMES, {"ant": 1, "bee": "1"}).save(tmp_path / "f.safetensors")
     write(dict(zip(NAMES, ROWS.T, strict=True)), tmp_path / "in.parquet")
     out = tmp_path / name
     code, _, error = unlabel(
@@ -183,7 +183,7 @@ def test_pandas_reads_changed_labels(saved, tmp_path):
     result = pandas.read_parquet(out)
     assert result.columns.tolist() == ["insect", "cat", "red", "grey"]
     # The names of new columns need not be numbers, as those of the old ones were.
-    OutputFilter.mask(range(5), {1: "other", 2: "other"}).save(saved, overwrite=True)
+    doors.mask(range(5), {1: "other", 2: "other"}).save(saved)
     frame = pandas.DataFrame(ROWS, index=pandas.Index(range(100, 120), name="id"))
     frame.to_parquet(tmp_path / "in.parquet")
     out = tmp_path / "numbers.parquet"
@@ -210,7 +210,7 @@ def test_a_plan_is_fitted_with_its_title_and_note(tmp_path):
     fitted, output = fit(tmp_path / "r.npz", "--remove", f"@{tmp_path / 'plan.toml'}", *options)
     assert (fitted.plan.title, fitted.note) == ("Version 2", "fewer birds")
     assert fitted.plan == LabelPlan(PLAN, title="Version 2", note="fewer birds")
-    assert "1 of 5 labels retired, 2 merged into 1, 1 split (4 reference rows).\n" in output
+    assert "1 of 5 labels removed, 2 merged into 1, 1 split (4 reference rows).\n" in output
     steps = plain.steps_of(PLAN, NAMES, ROWS, TRUTH)
     expected = plain.changed_rows(PLAN, NAMES, ROWS, steps)
     np.testing.assert_allclose(fitted.apply(ROWS), expected, rtol=0, atol=1e-12)

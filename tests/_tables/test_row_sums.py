@@ -110,7 +110,7 @@ def test_rows_that_rounding_does_not_explain_need_normalize():
         ["evaluate", "off.csv", "--remove", NAMES[3], "--json", "out"],
     ):
         message = refused(*command)
-        assert "off.csv: Row 60 is not a probability vector: it sums to 1.0" in message
+        assert "off.csv, row 60: it is not a probability vector: it sums to 1.0" in message
         assert "divide each row by its sum (--normalize)" in message
         assert sorted(os.listdir()) == ["f.safetensors", "good.csv", "off.csv"]
         run(*command, NORMALIZE)
@@ -131,7 +131,7 @@ def test_some_rows_stay_refused(value, says):
         ["evaluate", "bad.csv", "--remove", NAMES[3], "--json", "out"],
     ):
         message = refused(*command, NORMALIZE)
-        assert "Row 60 is not a probability vector" in message
+        assert "row 60: it is not a probability vector" in message
         assert says in message
         assert os.listdir() == ["bad.csv"]
 
@@ -145,5 +145,5 @@ def test_logits_are_not_normalised():
 def test_sigmoid_scores_are_called_so():
     write("sigmoid.csv", 1 / (1 + np.exp(2 - SCORES / 5)))
     message = refused("fit", "sigmoid.csv", "--remove", NAMES[3], "--out", "out")
-    assert "Row 0 is not a probability vector: it sums to" in message
+    assert "row 0: it is not a probability vector: it sums to" in message
     assert "these look like independent (sigmoid) scores; unlabel is for labels that" in message

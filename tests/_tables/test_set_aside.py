@@ -1,5 +1,6 @@
 """Rows of reference tables without a usable true label are set aside, or refused by --strict."""
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -8,12 +9,11 @@ import pytest
 
 from commands import unlabel
 from unlabel import OutputFilter
-from unlabel._set_aside import SetAside
+from unlabel._skipped import SkippedRows
 from unlabel._tables.files import formats
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
-from unlabel.fitting import fit_filter
 
 NAMES = ["cat", "dog", "fox"]
 RANDOM = np.random.default_rng(5).dirichlet(np.ones(3), size=200)
@@ -52,7 +52,7 @@ def fit(path, *options):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
 @pytest.mark.parametrize("calibrate", [False, True])
-def test_rows_are_set_aside_and_counted(tmp_path, suffix, calibrate):
+def test_rows_are_skipped_and_counted(tmp_path, suffix, calibrate):
     path = tmp_path / f"in{suffix}"
     write(path)
     options = ["--calibrate"] if calibrate else []
@@ -60,12 +60,12 @@ def test_rows_are_set_aside_and_counted(tmp_path, suffix, calibrate):
     assert (code, error) == (0, "")
     assert SENTENCE in output
     truth = [TRUTH[i] for i in USED]
-    expected = fit_filter(ROWS[USED], truth, classes=NAMES, remove=["dog"], calibrate=calibrate)
+    expected = doors.fit(ROWS[USED], truth, classes=NAMES, remove=["dog"], calibrate=calibrate)
     assert fitted.counts == expected.counts
     np.testing.assert_allclose(fitted.apply(ROWS), expected.apply(ROWS), rtol=1e-12)
 
 
-def test_nothing_is_said_if_nothing_is_set_aside(tmp_path):
+def test_nothing_is_said_if_nothing_is_skipped(tmp_path):
     write(tmp_path / "in.parquet", labels=TRUTH)
     assert "set aside" not in fit(tmp_path / "in.parquet")[1]
 
@@ -76,11 +76,11 @@ def test_strict_refuses_them(tmp_path, suffix):
     write(path)
     code, _, error, is_written = fit(path, "--strict")
     assert (code, is_written) == (2, False)
-    assert "Row 1 has no true label in column 'label': give it one." in error
+    assert "row 1: it has no true label in column 'label': give it one." in error
     write(path, labels=[label or "dgo" for label in LABELS])
     code, _, error, is_written = fit(path, "--strict")
     assert (code, is_written) == (2, False)
-    assert "no label 'dgo', and row 1 has it as its true label: the nearest is 'dog'" in error
+    assert "no label 'dgo', and row 1: it has it as its true label: the nearest is 'dog'" in error
 
 
 def test_their_confidences_are_valid_too(tmp_path):
@@ -89,7 +89,7 @@ def test_their_confidences_are_valid_too(tmp_path):
     write(tmp_path / "in.parquet", rows)
     code, _, error, _ = fit(tmp_path / "in.parquet")
     assert code == 2
-    assert "Row 30 is not a probability vector" in error
+    assert "row 30: it is not a probability vector" in error
 
 
 def test_no_row_may_be_left(tmp_path):
@@ -101,7 +101,7 @@ def test_no_row_may_be_left(tmp_path):
     assert "No row has a true label" in fit(tmp_path / "in.parquet")[2]
 
 
-def test_a_misspelt_retired_label_is_refused(tmp_path):
+def test_a_misspelt_removed_label_is_refused(tmp_path):
     write(tmp_path / "in.csv", labels=["dgo" if label == "dog" else label for label in TRUTH])
     code, _, error, is_written = fit(tmp_path / "in.csv")
     assert (code, is_written) == (2, False)
@@ -109,9 +109,9 @@ def test_a_misspelt_retired_label_is_refused(tmp_path):
     assert "such as 'dgo' (the nearest is 'dog'), were set aside: give" in error
 
 
-def test_the_rows_that_were_not_set_aside_are_known_by_number(tmp_path):
+def test_the_rows_that_were_not_skipped_are_known_by_number(tmp_path):
     write(tmp_path / "in.parquet")
-    aside = SetAside(NAMES)
+    aside = SkippedRows(NAMES)
     rows, labels, numbers = read_confidences(
         open_predictions(tmp_path / "in.parquet", NAMES, Reading()),
         input="probabilities",

@@ -1,5 +1,6 @@
 """Labels of tables: found by their names, in whatever order and type, or refused."""
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -8,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover, OutputFilter
+from unlabel import OutputFilter
 
 NAMES = ["cat", "dog", "fox", "owl"]
 OTHER_ORDER = [2, 0, 3, 1]
@@ -26,9 +27,9 @@ def truth(rows):
 
 @pytest.fixture
 def fitted(rows, truth, tmp_path):
-    remover = LabelRemover(["dog"], classes=NAMES).fit(rows, truth)
-    remover.filter_.save(tmp_path / "f.safetensors")
-    return remover.filter_
+    remover = doors.fit(rows, truth, classes=NAMES, remove=["dog"])
+    remover.save(tmp_path / "f.safetensors")
+    return remover
 
 
 def save_in_other_order(path, rows, **others):
@@ -77,8 +78,8 @@ def test_evaluate_goes_by_the_names_in_every_npz(tmp_path):
     rows = rng.dirichlet(np.full(4, 0.3), size=400)
     truth = np.array(NAMES)[[rng.choice(4, p=row) for row in rows]]
     kept = rows[:, [0, 2, 3]] / rows[:, [0, 2, 3]].sum(axis=1, keepdims=True)
-    remover = LabelRemover(["dog"], classes=NAMES).fit(rows, truth)
-    remover.filter_.save(tmp_path / "f.safetensors")
+    remover = doors.fit(rows, truth, classes=NAMES, remove=["dog"])
+    remover.save(tmp_path / "f.safetensors")
     np.savez(tmp_path / "base.npz", p=rows, classes=NAMES, label=truth)
     np.savez(tmp_path / "retrained.npz", p=kept, classes=["cat", "fox", "owl"])
     save_in_other_order(tmp_path / "base2.npz", rows, label=truth)
@@ -116,7 +117,7 @@ def test_a_retrained_npz_with_a_removed_label_is_refused(rows, truth, fitted, tm
     np.savez(tmp_path / "retrained.npz", p=rows, classes=NAMES)
     options = ("--remove", "dog", "--retrained", tmp_path / "retrained.npz")
     error = refused("evaluate", tmp_path / "base.npz", *options)
-    assert "a column 'dog', a retired label" in error
+    assert "a column 'dog', a removed label" in error
 
 
 @pytest.mark.parametrize("classes", [np.array("abcd"), np.array([["cat"], ["dog"]]), NAMES[:3]])
@@ -128,8 +129,8 @@ def test_names_that_are_not_one_per_column_are_refused(fitted, tmp_path, classes
 
 @pytest.mark.parametrize("classes", [(1, "1", "x"), (True, "True", "x")])
 def test_labels_of_one_text_are_refused_where_texts_tell_them_apart(tmp_path, classes):
-    remover = LabelRemover(["x"], classes=classes, method="mask").fit([[0.2, 0.3, 0.5]])
-    remover.filter_.save(tmp_path / "f.safetensors")
+    remover = doors.fit([[0.2, 0.3, 0.5]], classes=classes, remove=["x"], method="mask")
+    remover.save(tmp_path / "f.safetensors")
     text = str(classes[0])
     (tmp_path / "in.csv").write_text(f"{text},x\n.5,.5\n")
     np.save(tmp_path / "in.npy", [[0.2, 0.3, 0.5]])
@@ -219,7 +220,7 @@ def test_a_number_that_is_not_there_is_no_label(tmp_path):
     error = refused("fit", tmp_path / "in.parquet", *options)
     assert "'nan' has no reference rows, and 1 row without a true label was set aside" in error
     error = refused("fit", tmp_path / "in.parquet", *options, "--strict")
-    assert "Row 0 has no true label" in error
+    assert "row 0: it has no true label" in error
 
 
 def test_a_list_is_not_a_true_label(rows, tmp_path):
@@ -255,8 +256,8 @@ def test_a_list_of_labels_goes_by_lines_alone(rows, tmp_path):
 @pytest.mark.parametrize("classes", [(1, 2.5, "x"), (2**70, 5, 7), (True, "a", 3)])
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
 def test_top_labels_of_several_types_are_texts(tmp_path, classes, suffix):
-    remover = LabelRemover([classes[1]], classes=classes, method="mask").fit([[0.2, 0.3, 0.5]])
-    remover.filter_.save(tmp_path / "f.safetensors")
+    remover = doors.fit([[0.2, 0.3, 0.5]], classes=classes, remove=[classes[1]], method="mask")
+    remover.save(tmp_path / "f.safetensors")
     np.savez(tmp_path / "in.npz", p=[[0.6, 0.1, 0.3], [0.1, 0.1, 0.8]])
     out = tmp_path / f"out.{suffix}"
     apply = ("apply", tmp_path / "f.safetensors", tmp_path / "in.npz", "--top-label", "--out", out)
@@ -280,7 +281,7 @@ def test_lists_of_texts_beside_the_labels_are_not_confidences(kind, rows, truth,
     pa.feather.write_feather(pa.table(columns), path)
     code, _, error = unlabel("fit", path, "--remove", "dog", "--out", out)
     assert (code, error) == (0, "")
-    expected = LabelRemover(["dog"], classes=NAMES).fit(rows, truth).filter_
+    expected = doors.fit(rows, truth, classes=NAMES, remove=["dog"])
     assert OutputFilter.load(out) == expected
 
 
@@ -319,7 +320,7 @@ def test_lists_of_probabilities_are_found_beside_decimals(rows, truth, tmp_path)
 
 
 def test_lists_of_numbers_that_are_texts_are_found_by_a_filter(rows, tmp_path):
-    OutputFilter.mask(range(4), [1]).save(tmp_path / "f.safetensors")
+    doors.mask(range(4), [1]).save(tmp_path / "f.safetensors")
     lists = [[str(number) for number in row] for row in rows.tolist()]
     pa.parquet.write_table(
         pa.table({"p": lists, "price": rows[:, 0], "height": rows[:, 1]}), tmp_path / "in.parquet"

@@ -1,6 +1,7 @@
 import csv
 import datetime
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -8,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover, OutputFilter, UnlabelError
+from unlabel import OutputFilter, UnlabelError
 from unlabel._tables.ahead import made_ahead
 from unlabel._tables.files import formats
 
@@ -23,9 +24,9 @@ def rows():
 @pytest.fixture
 def fitted(rows, tmp_path):
     truth = np.array(NAMES)[rows.argmax(axis=1)]
-    remover = LabelRemover(["dog"], classes=NAMES).fit(rows, truth)
-    remover.filter_.save(tmp_path / "filter.safetensors")
-    return remover.filter_
+    remover = doors.fit(rows, truth, classes=NAMES, remove=["dog"])
+    remover.save(tmp_path / "filter.safetensors")
+    return remover
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +158,7 @@ def test_one_batch_is_made_while_another_is_written():
         for number in range(3):
             made.append(number)
             yield number
-        raise UnlabelError("Row 3 is not a number.")
+        raise UnlabelError("row 3: it is not a number.")
 
     ahead = made_ahead(batches())
     for number in range(3):
@@ -309,7 +310,7 @@ def test_logits_among_other_numbers_are_not_guessed(rows, tmp_path):
     # Rows of the removed label alone, and no true labels at all, say nothing of other columns.
     pa.parquet.write_table(table.filter(pa.array(truth == "dog")), tmp_path / "dogs.parquet")
     for name, more in (("dogs.parquet", ()), ("in.parquet", ("--method", "mask"))):
-        assert "name the labels with --classes" in unlabel("fit", tmp_path / name, *out, *more)[2]
+        assert "name the labels (classes=)" in unlabel("fit", tmp_path / name, *out, *more)[2]
         named = ("--classes", ",".join(NAMES))
         assert unlabel("fit", tmp_path / name, *out, *more, *named)[0] == 0
     # A label whose logits happen to be whole would be passed over.

@@ -2,6 +2,7 @@
 
 import time
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -9,13 +10,12 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover
 from unlabel._tables.files import csv_input
 
 
 def save_filter(path, names):
     rows = np.full((1, len(names)), 1 / len(names))
-    LabelRemover(names[:2], classes=names, method="mask").fit(rows).filter_.save(path)
+    doors.fit(rows, classes=names, remove=names[:2], method="mask").save(path)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -2,6 +2,7 @@
 
 import os
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -9,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from commands import unlabel
-from unlabel import LabelRemover, OutputFilter, UnlabelError
+from unlabel import UnlabelError
 
 NAMES = ["cat", "dog", "fox"]
 ROWS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125]])
@@ -17,9 +18,9 @@ ROWS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125]])
 
 @pytest.fixture
 def fitted(tmp_path):
-    remover = LabelRemover(["dog"], classes=NAMES, method="mask").fit(ROWS)
-    remover.filter_.save(tmp_path / "f.safetensors")
-    return remover.filter_
+    remover = doors.fit(ROWS, classes=NAMES, remove=["dog"], method="mask")
+    remover.save(tmp_path / "f.safetensors")
+    return remover
 
 
 def apply(tmp_path, table, out):
@@ -49,8 +50,8 @@ def test_columns_named_after_numpys_parameters_are_kept(fitted, tmp_path):
             assert stored[name].tolist() == values
         np.testing.assert_array_equal(stored["confidences"], fitted.apply(ROWS))
     # What was written can be filtered again.
-    remover = LabelRemover(["fox"], classes=["cat", "fox"], method="mask").fit([[0.5, 0.5]])
-    remover.filter_.save(tmp_path / "again.safetensors")
+    remover = doors.fit([[0.5, 0.5]], classes=["cat", "fox"], remove=["fox"], method="mask")
+    remover.save(tmp_path / "again.safetensors")
     again = (tmp_path / "again.safetensors", tmp_path / "out.npz", "--out", tmp_path / "2.npz")
     assert unlabel("apply", *again)[0] == 0
 
@@ -119,7 +120,7 @@ def test_only_columns_that_repeat_have_a_dictionary_in_parquet(fitted, tmp_path)
 
 
 def test_empty_cells_of_a_single_column_are_not_blank_lines(tmp_path):
-    OutputFilter.mask(["cat", "dog"], ["dog"]).save(tmp_path / "f.safetensors")
+    doors.mask(["cat", "dog"], ["dog"]).save(tmp_path / "f.safetensors")
     (tmp_path / "in.csv").write_text("cat,dog\n.5,.5\n,1.0\n.7,.3\n")
     arguments = (tmp_path / "f.safetensors", tmp_path / "in.csv", "--partial")
     assert unlabel("apply", *arguments, "--out", tmp_path / "out.csv")[0] == 0

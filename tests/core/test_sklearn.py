@@ -1,8 +1,9 @@
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -15,19 +16,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import doors
 import plain_plan
-from unlabel import LabelPlan, UnlabelError
-from unlabel import LabelRemovalClassifier as RelabeledClassifier
-from unlabel.metrics import unknown_threshold
+from unlabel import AnswerRule, LabelPlan, OutputFilter, UnlabelError
+from unlabel.sklearn import RelabeledClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore:Fewer than 100 reference rows")
 
 ALL_COLUMNS = "the check expects a column and predictions for every label of y"
 
 CHECKED = [
-    (RelabeledClassifier(LogisticRegression(), remove=[]), {}),
-    (RelabeledClassifier(LogisticRegression(), remove=[], unknown=99), {}),
+    (RelabeledClassifier(LogisticRegression(), []), {}),
+    (RelabeledClassifier(LogisticRegression(), [], rule=AnswerRule(unknown=99)), {}),
     (
-        RelabeledClassifier(LogisticRegression(), remove=[1]),
+        RelabeledClassifier(LogisticRegression(), [1]),
         {
             "check_estimator_sparse_array": ALL_COLUMNS,
             "check_estimator_sparse_matrix": ALL_COLUMNS,
@@ -79,8 +80,8 @@ def test_a_changed_classifier_answers_with_the_new_labels(iris, calibrate):
 @pytest.mark.parametrize(
     "grid",
     [
-        {"remove": [{1: 2}, LabelPlan({2: 1}), {0: None}]},
-        {"remove": [[0]], "method": ["osr", "mask"], "calibrate": [False, True]},
+        {"plan": [{1: 2}, LabelPlan({2: 1}), {0: None}]},
+        {"plan": [[0]], "method": ["osr", "mask"], "calibrate": [False, True]},
     ],
 )
 def test_a_grid_search_chooses_a_plan_and_a_method(iris, grid):
@@ -88,14 +89,14 @@ def test_a_grid_search_chooses_a_plan_and_a_method(iris, grid):
     classifier = RelabeledClassifier(FrozenEstimator(model), [])
     search = GridSearchCV(classifier, grid, scoring="accuracy", cv=3).fit(X, y)
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
-    assert search.best_estimator_.filter_.plan == LabelPlan(search.best_params_["remove"])
+    assert search.best_estimator_.filter_.plan == LabelPlan(search.best_params_["plan"])
 
 
 @pytest.mark.parametrize("method", ["osr", "mask"])
 def test_the_classifier_gives_what_its_filter_gives(iris, method):
     X, y, model = iris
     changed, rows = relabeled(iris, method=method), model.predict_proba(X)
-    expected = doors.fit(rows, y, remove=[1], method=method).apply(rows)
+    expected = OutputFilter.fit(rows, y, remove=[1], method=method).apply(rows)
     np.testing.assert_array_equal(changed.predict_proba(X), expected)
     np.testing.assert_array_equal(changed.predict_log_proba(X), np.log(expected))
     np.testing.assert_array_equal(changed.classes_, [0, 2])
@@ -117,47 +118,78 @@ def test_a_frozen_estimator_is_not_trained_again(iris):
 def test_an_estimator_that_is_not_frozen_is_trained_as_a_clone(iris):
     X, y, _ = iris
     model = LogisticRegression(max_iter=1000)
-    changed = RelabeledClassifier(model, keep=[0, 1]).fit(X, y)
+    changed = RelabeledClassifier(model, [2]).fit(X, y)
     assert not hasattr(model, "coef_")
     np.testing.assert_array_equal(changed.classes_, [0, 1])
     assert set(changed.predict(X)) == {0, 1}
-    assert cross_val_score(RelabeledClassifier(model, remove=[]), X, y, cv=3).min() > 0.9
+    assert cross_val_score(RelabeledClassifier(model, []), X, y, cv=3).min() > 0.9
 
 
 def test_texts_as_labels_of_a_classifier_in_a_pipeline(iris):
     X, y, _ = iris
     names = load_iris().target_names[y]
     model = make_pipeline(StandardScaler(), LogisticRegression())
-    changed = RelabeledClassifier(model, remove=["virginica"]).fit(X, names)
+    changed = RelabeledClassifier(model, ["virginica"]).fit(X, names)
     np.testing.assert_array_equal(changed.classes_, ["setosa", "versicolor"])
     assert set(changed.predict(X)) == {"setosa", "versicolor"}
 
 
-def test_booleans_as_labels(iris):
+def test_labels_that_are_neither_strings_nor_whole_numbers_are_refused(iris):
     X, y, _ = iris
-    changed = RelabeledClassifier(LogisticRegression(max_iter=1000), remove=[True]).fit(X, y > 0)
-    assert changed.filter_.classes == (False,)
-    np.testing.assert_array_equal(changed.predict_proba(X), np.ones((150, 1)))
+    with pytest.raises(UnlabelError, match="neither a string nor a whole number"):
+        RelabeledClassifier(LogisticRegression(max_iter=1000), [True]).fit(X, y > 0)
+
+
+def test_a_plan_is_needed(iris):
+    X, y, model = iris
+    with pytest.raises(UnlabelError, match="a plan"):
+        RelabeledClassifier(FrozenEstimator(model)).fit(X, y)
+
+
+def test_what_the_fit_remarks_is_warned_of_where_it_was_called(iris):
+    X, y, model = iris
+    with pytest.warns(UserWarning, match="Fewer than 100 reference rows of 1") as told:
+        RelabeledClassifier(FrozenEstimator(model), [1]).fit(X, y)
+    assert [each.filename for each in told] == [__file__]
+
+
+class Renumbering(LogisticRegression):
+    """A classifier that numbers labels from 0, as XGBoost may."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = np.arange(len(self.classes_))
+        return self
+
+
+@pytest.mark.filterwarnings("ignore:.*of labels that the model does not have")
+def test_labels_that_were_numbered_anew_are_warned_of(iris):
+    X, y, _ = iris
+    with pytest.warns(
+        UserWarning,
+        match="it has no label 3 and a label 0 instead",
+    ):
+        RelabeledClassifier(Renumbering(max_iter=1000), [2]).fit(X, y + 1)
 
 
 def test_a_model_that_has_probabilities_only_once_it_is_fitted(iris):
     X, y, model = iris
     stacked = StackingClassifier([("model", model)])
-    assert set(RelabeledClassifier(stacked, remove=[1]).fit(X, y).predict(X)) == {0, 2}
+    assert set(RelabeledClassifier(stacked, [1]).fit(X, y).predict(X)) == {0, 2}
 
 
 def test_a_model_without_probabilities_is_refused(iris):
     X, y, _ = iris
     for model in (SVC(), FrozenEstimator(SVC().fit(X, y))):
         with pytest.raises(UnlabelError, match=r"^SVC has no predict_proba"):
-            RelabeledClassifier(model, remove=[0]).fit(X, y)
+            RelabeledClassifier(model, [0]).fit(X, y)
 
 
 # Unknown
 
 
 def answers(model, X, removed, above, unknown):
-    """The base model's most probable retained label, or unknown, row by row."""
+    """The base model's most probable label that stays, or unknown, row by row."""
     result = []
     for row in model.predict_proba(X):
         kept = [column for column in range(len(row)) if column not in removed]
@@ -167,83 +199,65 @@ def answers(model, X, removed, above, unknown):
 
 
 @pytest.mark.parametrize("above", [0, 0.2, 0.5, 0.9, 1])
-@pytest.mark.parametrize("unknown", [-1, "unknown", 0.5])
-def test_unknown_is_answered_where_the_removed_mass_is_above(iris, above, unknown):
+@pytest.mark.parametrize("unknown", [-1, "unknown"])
+def test_unknown_is_answered_by_the_rule(iris, above, unknown):
     X, _, model = iris
-    retired = relabeled(iris, method="mask", unknown=unknown, unknown_above=above)
+    rule = AnswerRule(max_removed_mass=above, unknown=unknown)
+    changed = relabeled(iris, method="mask", rule=rule)
     expected = answers(model, X, [1], above, unknown)
-    assert retired.predict(X).tolist() == expected
-    assert [type(answer) for answer in retired.predict(X).tolist()] == [*map(type, expected)]
+    assert changed.predict(X).tolist() == expected
+    assert [type(answer) for answer in changed.predict(X).tolist()] == [*map(type, expected)]
     assert (unknown in expected) == (above < 1)
-    assert retired.classes_.tolist() == [0, 2]
-    assert retired.predict_proba(X).shape == (150, 2)
+    assert changed.classes_.tolist() == [0, 2]
+    assert changed.predict_proba(X).shape == (150, 2)
 
 
-class Given(ClassifierMixin, BaseEstimator):
-    """A classifier whose confidences are its inputs."""
-
-    classes_ = np.array(["a", "b", "c"])
-
-    def fit(self, X, y):
-        return self
-
-    def predict_proba(self, X):
-        return np.asarray(X)
-
-
-def test_unknown_is_above_and_not_at_the_threshold():
-    rows = [[0.5, 0.25, 0.25], [0.5 + 2**-52, 0.25, 0.25 - 2**-52], [1.0, 0.0, 0.0]]
-    mask = RelabeledClassifier(Given(), ["a"], method="mask", unknown="unknown").fit(rows, None)
-    assert mask.predict(rows).tolist() == ["b", "unknown", "unknown"]
-    assert mask.set_params(unknown_above=1).predict(rows).tolist() == ["b", "b", "b"]
-
-
-def test_a_long_name_for_unknown_is_not_cut(iris):
+def test_the_type_of_answers_does_not_depend_on_the_rows(iris):
     X, y, _ = iris
     names = np.array(["a", "b", "c"])[y]
     model = FrozenEstimator(LogisticRegression(max_iter=1000).fit(X, names))
-    retired = RelabeledClassifier(model, ["b"], unknown="not a label of ours").fit(X, names)
-    assert set(retired.predict(X)) == {"a", "c", "not a label of ours"}
-    assert retired.predict(X).dtype.kind == "U"
+    rule = AnswerRule(max_removed_mass=0.5, unknown="not a label of ours")
+    changed = RelabeledClassifier(model, ["b"], rule=rule).fit(X, names)
+    assert set(changed.predict(X)) == {"a", "c", "not a label of ours"}
+    assert changed.predict(X[:1]).dtype == changed.predict(X[60:61]).dtype == np.dtype("<U19")
 
 
 def test_mass_that_is_sent_elsewhere_is_not_removed(iris):
-    merged = relabeled(iris, {1: "other", 2: "other"}, unknown="?")
+    rule = AnswerRule(max_removed_mass=0.5, unknown="?")
+    merged = relabeled(iris, {1: "other", 2: "other"}, rule=rule)
     assert set(merged.predict(iris[0])) == {0, "other"}
 
 
-def test_unknown_may_be_set_once_the_masses_are_known(iris):
+def test_a_rule_may_be_set_once_it_is_fitted(iris):
     X, y, model = iris
-    retired, kept = relabeled(iris), X[y != 1]
-    mass = doors.run(retired.filter_, model.predict_proba(kept)).removed_mass
-    above = unknown_threshold(mass, loss=0.05)
-    retired.set_params(unknown=-1, unknown_above=above)
-    assert (retired.predict(kept) == -1).sum() == 5
+    changed, kept = relabeled(iris), y != 1
+    rows = model.predict_proba(X)
+    rule = AnswerRule.fit(rows[kept], y[kept], changed.filter_, target_loss=0.05)
+    changed.set_params(rule=replace(rule, unknown=-1))
+    assert (changed.predict(X[kept]) == -1).sum() == 5
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("rule", "words"),
     [
-        ({"unknown": 2}, "unknown=2 is a label of the result: choose another"),
-        ({"unknown": np.int64(0)}, "unknown=0 is a label of the result"),
-        ({"unknown": 0.0}, "unknown=0.0 is a label of the result"),
-        ({"unknown": ["a"]}, r"unknown holds \['a'\]: labels are strings or finite numbers"),
-        ({"unknown": -1, "unknown_above": 1.5}, "unknown_above=1.5 is not a share"),
-        ({"unknown": -1, "unknown_above": float("nan")}, "unknown_above=nan is not a share"),
-        ({"unknown": -1, "unknown_above": "0.5"}, "unknown_above='0.5' is not a share"),
+        (AnswerRule(max_removed_mass=0.5), "no name for it"),
+        (AnswerRule(max_removed_mass=0.5, unknown=2), "2 stands for unknown"),
+        (AnswerRule(unknown=np.int64(0)), "0 stands for unknown"),
+        (AnswerRule({1: 0.5}, unknown=-1), "no label 1"),
     ],
 )
-def test_what_cannot_be_unknown_is_refused(iris, options, words):
+def test_a_rule_that_cannot_be_followed_is_refused(iris, rule, words):
     X, y, model = iris
-    retired = RelabeledClassifier(FrozenEstimator(model), [1])
+    changed = RelabeledClassifier(FrozenEstimator(model), [1])
     with pytest.raises(UnlabelError, match=words):
-        clone(retired).set_params(**options).fit(X, y)
+        clone(changed).set_params(rule=rule).fit(X, y)
     with pytest.raises(UnlabelError, match=words):
-        retired.fit(X, y).set_params(**options).predict(X)
+        changed.fit(X, y).set_params(rule=rule).predict(X)
 
 
-def test_a_retired_label_may_be_the_name_of_unknown(iris):
-    assert set(relabeled(iris, unknown=1).predict(iris[0])) == {0, 1, 2}
+def test_a_removed_label_may_be_the_name_of_unknown(iris):
+    changed = relabeled(iris, rule=AnswerRule(max_removed_mass=0.5, unknown=1))
+    assert set(changed.predict(iris[0])) == {0, 1, 2}
 
 
 # Fitted twice
@@ -268,18 +282,18 @@ FITTED = {
 def test_a_fitted_estimator_that_is_not_frozen_is_warned_of(iris, kind):
     X, y, _ = iris
     fitted = FITTED[kind](X, y)
-    retired = RelabeledClassifier(fitted, [1])
+    changed = RelabeledClassifier(fitted, [1], method="mask")
     name = type(fitted).__name__
     with pytest.warns(UserWarning, match=f"The {name} is fitted .* sklearn.frozen.Frozen") as told:
-        retired.fit(X, y)
+        changed.fit(X, y)
     assert len(told) == 1
     assert told[0].filename == __file__
     assert str(told[0].message).count(". ") == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        RelabeledClassifier(FrozenEstimator(fitted), [1]).fit(X, y)
-        RelabeledClassifier(clone(fitted), [1]).fit(X, y)
-        cross_val_score(retired, X, y, cv=2)
+        RelabeledClassifier(FrozenEstimator(fitted), {}).fit(X, y)
+        RelabeledClassifier(clone(fitted), {}).fit(X, y)
+        cross_val_score(changed, X, y, cv=2)
 
 
 def test_what_is_fitted_anew_is_not_warned_of(iris):
@@ -298,9 +312,9 @@ def test_what_is_fitted_anew_is_not_warned_of(iris):
 def scored(dtype, n=6):
     rng = np.random.default_rng(0)
     rows, truth = rng.dirichlet(np.full(n, 0.4), 600).astype(dtype), np.arange(600) % n
-    fitted = doors.fit(rows, truth, remove=[0, 3])
-    kept = np.isin(truth, fitted.classes)
-    return truth[kept], fitted.apply(rows[kept]), fitted.classes
+    fitted = OutputFilter.from_plan(LabelPlan([0, 3]), classes=range(n))
+    kept = np.isin(truth, fitted.classes_out)
+    return truth[kept], fitted.apply(rows[kept]), fitted.classes_out
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

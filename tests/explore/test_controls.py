@@ -20,7 +20,7 @@ def page(tmp_path_factory):
     logits = random.normal(0, 1.5, (len(truth), len(NAMES)))
     logits[np.arange(len(truth)), truth] += 2
     path = tmp_path_factory.mktemp("page") / "explore.html"
-    html = render(logits, NAMES, np.array(NAMES)[truth], input="logits")
+    html = render(logits, NAMES, np.array(NAMES)[truth], kind="logits")
     path.write_text(html, encoding="utf-8")
     return path
 
@@ -57,7 +57,7 @@ def type_destination(browser, column, text):
 
 def test_the_focus_stays_near_where_it_was(opened):
     opened.click(BOX.format(3))
-    opened.click("#retire")  # which is disabled then
+    opened.click("#remove")  # which is disabled then
     assert focused(opened) == ["INPUT", "3"]
     opened.key("ArrowDown")
     opened.key(" ")
@@ -93,11 +93,11 @@ def test_keys_that_change_labels_rest_while_a_dialog_is_open(opened):
 
 def test_a_link_opened_later_holds_everything_and_can_be_undone(opened):
     opened.click(BOX.format(0))
-    opened.click("#retire")
+    opened.click("#remove")
     link = opened.value("page.link()").split("#")[1]
     opened.click("#undo")
     opened.click(BOX.format(1))
-    opened.click("#retire")
+    opened.click("#remove")
     opened.click("#is-unknown")
     opened.value(f"location.hash = {json.dumps(link)}")
     while "bird" not in changes(opened):
@@ -116,7 +116,7 @@ def test_a_link_opened_later_holds_everything_and_can_be_undone(opened):
 def test_a_reload_keeps_the_state(opened):
     assert opened.value("location.hash") == ""
     opened.click(BOX.format(0))
-    opened.click("#retire")
+    opened.click("#remove")
     type_destination(opened, 1, "pet & co #1")
     opened.click("#is-unknown")
     state = opened.value("fragmentOf(page.now)")
@@ -138,7 +138,7 @@ def test_a_movement_of_the_slider_is_undone_at_once(opened):
         opened.mouse("mouseMoved", to, y, button="left", buttons=1)
     opened.mouse("mouseReleased", x, y, button="left", clickCount=1)
     opened.click(BOX.format(0))
-    opened.click("#retire")
+    opened.click("#remove")
     x, y = opened.middle("#threshold")
     opened.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
     for to in (x + 20, x + 40):
@@ -156,11 +156,11 @@ def test_what_changes_nothing_need_not_be_undone(opened):
     assert opened.value("document.getElementById('undo').disabled")
 
 
-def test_labels_are_retired_in_the_order_of_their_retirement(opened):
+def test_labels_are_removed_in_the_order_of_their_removal(opened):
     type_destination(opened, 1, "feline")
     for column in (2, 1):
         opened.click(BOX.format(column))
-        opened.click("#retire")
+        opened.click("#remove")
     assert opened.value("[...page.now.plan.changes.keys()]") == ["dog", "cat"]
 
 
@@ -174,9 +174,9 @@ def test_blanks_around_a_typed_name_are_no_part_of_it(opened):
 
 def test_a_typed_name_that_is_refused_can_be_corrected(opened):
     opened.click(BOX.format(1))
-    opened.click("#retire")
+    opened.click("#remove")
     type_destination(opened, 0, "cat")
-    assert status(opened).startswith('The plan sends "bird" to "cat", which it retires')
+    assert status(opened).startswith('The plan sends "bird" to "cat", which it removes')
     assert opened.value("document.getElementById('to').value") == "cat"
     opened.type("s")
     opened.key("Enter")

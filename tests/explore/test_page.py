@@ -3,6 +3,7 @@
 import json
 import tomllib
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,6 @@ from commands import unlabel
 from explore_data import HOSTILE, data_of, decoded, largest_move
 from unlabel import LabelPlan, OutputFilter
 from unlabel.explore import render
-from unlabel.fitting import fit_filter
 
 NAMES = [
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -53,7 +53,7 @@ def opened(browser, cifar10, tmp_path):
             logits,
             options.pop("classes", NAMES),
             options.pop("labels", np.array(NAMES)[truth]),
-            input="logits",
+            kind="logits",
             **options,
         )
         page = tmp_path / "explore.html"
@@ -70,11 +70,11 @@ def text(browser, selector):
     return browser.value(f"document.querySelector({json.dumps(selector)}).textContent")
 
 
-def retire_two_and_merge_two(browser):
-    """Retire airplane and deer with two clicks and a button, and drag cat onto dog."""
+def remove_two_and_merge_two(browser):
+    """Remove airplane and deer with two clicks and a button, and drag cat onto dog."""
     browser.click(BOX.format(0))
     browser.click(BOX.format(4))
-    browser.click("#retire")
+    browser.click("#remove")
     browser.drag(LABEL.format(3), LABEL.format(5))
 
 
@@ -83,9 +83,9 @@ CHANGES = {"airplane": None, "deer": None, "cat": "dog"}
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_labels_are_retired_and_merged_by_hand(browser, opened, cifar10, width, scheme):
+def test_labels_are_removed_and_merged_by_hand(browser, opened, cifar10, width, scheme):
     page, data = opened(width, scheme)
-    retire_two_and_merge_two(browser)
+    remove_two_and_merge_two(browser)
     assert browser.value("[...page.now.plan.changes]") == [
         *(["airplane", []], ["deer", []]),
         ["cat", [["dog", 1]]],
@@ -93,8 +93,8 @@ def test_labels_are_retired_and_merged_by_hand(browser, opened, cifar10, width, 
     logits, truth = cifar10
     labels = np.array(NAMES)[truth]
     for rows, kind in ((np.array(decoded(data)), "probabilities"), (logits, "logits")):
-        fitted = fit_filter(rows, labels, classes=NAMES, remove=CHANGES, input=kind)
-        result, classes = fitted.apply(rows), [*fitted.classes]
+        fitted = doors.fit(rows, labels, classes=NAMES, plan=CHANGES, kind=kind)
+        result, classes = fitted.apply(rows), [*fitted.classes_out]
         new = [CHANGES.get(label, label) for label in labels]
         known = [at for at, label in enumerate(new) if label is not None]
         answers = [classes[column] for column in result.argmax(axis=1)]
@@ -122,7 +122,7 @@ def test_labels_are_retired_and_merged_by_hand(browser, opened, cifar10, width, 
 
 def test_the_exported_plan_gives_the_same_filter(browser, opened, cifar10, tmp_path):
     _, data = opened()
-    retire_two_and_merge_two(browser)
+    remove_two_and_merge_two(browser)
     plan = browser.download("#export", tmp_path / "downloads")
     assert plan.name == "plan.toml"
     assert plan.read_text() == '[changes]\n"airplane" = false\n"deer" = false\n"cat" = "dog"\n'
@@ -132,12 +132,12 @@ def test_the_exported_plan_gives_the_same_filter(browser, opened, cifar10, tmp_p
     labels = [NAMES[column] for column in data["truth"]]
     pq.write_table(pa.table(columns | {"label": labels}), tmp_path / "rows.parquet")
     out = tmp_path / "changed.safetensors"
-    code, *_ = unlabel("fit", tmp_path / "rows.parquet", "--remove", f"@{plan}", "--out", out)
+    code, *_ = unlabel("fit", tmp_path / "rows.parquet", "--plan", plan, "--out", out)
     assert code == 0
     fitted = OutputFilter.load(out)
     own = browser.value("[...page.judged.result.confidences]")
     np.testing.assert_allclose(np.reshape(own, (len(rows), -1)), fitted.apply(rows), atol=1e-12)
-    assert browser.value("page.judged.outcome.classes") == [*fitted.classes]
+    assert browser.value("page.judged.outcome.classes") == [*fitted.classes_out]
 
     browser.click("#reset")
     assert browser.value("page.now.plan.changes.size") == 0
@@ -159,10 +159,10 @@ def test_everything_works_by_keyboard(browser, opened):
     browser.key(" ")
     assert browser.value("page.labels.names()") == ["airplane", "deer"]
     browser.key("Delete")
-    assert text(browser, "#status") == "Retired 2 labels."
+    assert text(browser, "#status") == "Removed 2 labels."
     browser.key("ArrowUp")
     browser.key(" ")
-    for _ in range(5):  # clear, retire, other, keep
+    for _ in range(5):  # clear, remove, other, keep
         browser.key("Tab")
     assert browser.value("document.activeElement.id") == "to"
     browser.type("dog")
@@ -196,7 +196,7 @@ def test_rename_other_keep_method_and_threshold(browser, opened):
     browser.click(BOX.format(7))
     browser.click("#keep")
     assert browser.value("page.judged.outcome.classes[7]") == "horse"
-    browser.drag(LABEL.format(8), "#retire")
+    browser.drag(LABEL.format(8), "#remove")
     assert browser.value("page.now.plan.changes.get('ship')") == []
     browser.click("[name=method][value=mask]")
     assert browser.value("page.method") == "mask"
@@ -215,7 +215,7 @@ def test_rename_other_keep_method_and_threshold(browser, opened):
 
 def test_a_link_opens_the_plan(browser, opened):
     page, _ = opened()
-    retire_two_and_merge_two(browser)
+    remove_two_and_merge_two(browser)
     browser.click("#is-unknown")
     browser.click("[name=method][value=mask]")
     browser.click("#copy")
@@ -239,7 +239,7 @@ def test_a_link_opens_the_plan(browser, opened):
         ("cat = false", 'It has the key "cat": labels are listed under [changes].'),
         ("title = 'x'", "It has no table [changes]"),
         ("[changes]\nwolf = false", 'The model has no label "wolf".'),
-        ("[changes]\ncat = 'dog'\ndog = false", 'The plan sends "cat" to "dog", which it retires'),
+        ("[changes]\ncat = 'dog'\ndog = false", 'The plan sends "cat" to "dog", which it removes'),
         ("[changes]\ncat = true", '"cat" goes to something that is not a label'),
         ("[changes]\ncat = ['dog', 'frog']", 'It splits "cat" without weights'),
         ("[changes]\ncat = {dog = 0.5, frog = 0.6}", 'The weights of "cat" do not sum to 1.'),
@@ -247,7 +247,7 @@ def test_a_link_opens_the_plan(browser, opened):
         ("[changes]\ncat = {dog = 1.0}", '"cat" goes to a table that is not weights: write labels'),
         ("[changes]\ncat.dog = false", '"cat" goes to a table that is not weights: write labels'),
         ("[changes]\ncat = 7.0", '"cat" goes to something that is not a label'),
-        ("unlisted = 'retire'\n[changes]\n", "All 10 labels would be retired"),
+        ("unlisted = 'remove'\n[changes]\n", "All 10 labels would be removed"),
         ("unlisted = 'error'\n[changes]\ncat = false", 'The plan does not list "airplane"'),
         ("unlisted = 'never'\n[changes]\ncat = false", 'Its key "unlisted" is not'),
         ("title = 7\n[changes]\ncat = false", "Its title or note is not a text."),
@@ -272,14 +272,14 @@ def test_what_cannot_be_done_is_said(browser, opened):
     opened()
     browser.drag(LABEL.format(3), LABEL.format(5))
     browser.click(BOX.format(5))
-    browser.click("#retire")
-    assert text(browser, "#status").startswith('The plan sends "cat" to "dog", which it retires')
+    browser.click("#remove")
+    assert text(browser, "#status").startswith('The plan sends "cat" to "dog", which it removes')
     assert browser.value("page.now.plan.changes.size") == 1
     browser.click("#clear")
     browser.click(BOX.format(0))
-    browser.click("#retire")
+    browser.click("#remove")
     browser.drag(LABEL.format(1), LABEL.format(0))
-    assert text(browser, "#status").startswith('"airplane" is retired: choose another label')
+    assert text(browser, "#status").startswith('"airplane" is removed: choose another label')
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -291,14 +291,14 @@ def test_hostile_names_and_ids_are_inert(browser, tmp_path, width):
     ids = [f"{HOSTILE[row % len(HOSTILE)]} {row}" for row in range(len(truth))]
     labels = [HOSTILE[column] for column in truth]
     title = HOSTILE[0]
-    html = render(logits, HOSTILE, labels, ids, input="logits", title=title)
+    html = render(logits, HOSTILE, labels, ids, kind="logits", title=title)
     page = tmp_path / "explore.html"
     page.write_text(html, encoding="utf-8")
     assert browser.open(page, width, "light") == ([page.as_uri()], [])
     assert browser.value("document.title") == title
     for column in (0, 2, 5, 12, 13):
         browser.click(BOX.format(column))
-    browser.click("#retire")
+    browser.click("#remove")
     browser.click(BOX.format(1))
     browser.click("#to")
     browser.type('<b id="injected">')
@@ -310,8 +310,8 @@ def test_hostile_names_and_ids_are_inert(browser, tmp_path, width):
     plan = browser.download("#export", tmp_path / "downloads")
     written = tomllib.loads(plan.read_text(encoding="utf-8"))["changes"]
     assert [*written.items()] == [(label, to or False) for label, to in changes.items()]
-    read = LabelPlan.read(plan)
-    assert {label: read[label] for label in read} == changes
+    read = LabelPlan.load(plan)
+    assert dict(read.changes) == changes
     link = browser.value("page.link()")
     browser.value("page.enter({ ...page.now, plan: NO_PLAN })")
     browser.value(f"location.hash = {json.dumps(link.split('#')[1])}")
@@ -336,7 +336,7 @@ def test_labels_are_searched_and_sorted(browser, tmp_path):
     logits[7] += 20 * (np.arange(1000) == 5)
     labels = [names[column] for column in truth]
     page = tmp_path / "explore.html"
-    page.write_text(render(logits, names, labels, input="logits"), encoding="utf-8")
+    page.write_text(render(logits, names, labels, kind="logits"), encoding="utf-8")
     assert browser.open(page, 390, "light")[1] == []
     shown = "[...document.querySelectorAll('#labels li')].map(item => +item.dataset.column)"
     assert browser.value(shown) == [*range(1000)]
@@ -353,7 +353,7 @@ def test_labels_are_searched_and_sorted(browser, tmp_path):
         )
         assert browser.value(shown)[:2] == first
     browser.click(BOX.format(7))
-    browser.click("#retire")
+    browser.click("#remove")
     browser.value(
         "document.getElementById('order').value = 'changed';"
         "document.getElementById('order').dispatchEvent(new Event('change'))"
@@ -378,7 +378,7 @@ def test_without_true_labels_answers_are_compared(browser, opened):
     opened(labels=None)
     assert browser.value("page.method") == "mask"
     assert browser.value("document.querySelector('[value=osr]').disabled")
-    retire_two_and_merge_two(browser)
+    remove_two_and_merge_two(browser)
     assert browser.value(VALUES).keys() == {"Labels", "Answers that change"}
     assert not browser.value("document.getElementById('accuracy-rows').checkVisibility()")
     headings = browser.value(
@@ -389,18 +389,28 @@ def test_without_true_labels_answers_are_compared(browser, opened):
     assert browser.heard()[1] == []
 
 
-def test_a_label_without_rows_in_the_sample_is_masked(browser, opened, cifar10):
+def test_only_a_label_without_rows_in_the_sample_is_masked(browser, opened, cifar10):
     _, truth = cifar10
-    opened(labels=np.where(truth == 0, "", np.array(NAMES)[truth]))
+    labels = np.where(truth == 0, "", np.array(NAMES)[truth])
+    _, data = opened(labels=labels)
+    browser.click(BOX.format(4))
+    browser.click("#remove")
+    assert text(browser, "#status") == "Removed deer."
     browser.click(BOX.format(0))
-    browser.click("#retire")
-    assert browser.value("page.method") == "mask"
-    assert 'The sample has no rows of "airplane"' in text(browser, "#status")
+    browser.click("#remove")
+    said = "Removed airplane. The sample has no rows of airplane: masked, which needs none."
+    assert text(browser, "#status") == said
+    assert browser.value("page.method") == "osr"
+    rows = np.array(decoded(data))
+    fitted = doors.fit(rows, labels, classes=NAMES, remove=["deer", "airplane"])
+    assert fitted.counts == (40, 0)
+    found = np.reshape(browser.value("[...page.judged.result.confidences]"), (len(rows), -1))
+    np.testing.assert_allclose(found, fitted.apply(rows), atol=1e-12)
 
 
 def test_printed_pages_have_everything_but_controls(browser, opened):
     opened()
-    retire_two_and_merge_two(browser)
+    remove_two_and_merge_two(browser)
     browser.click("#is-unknown")
     paper = {"width": 700, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
     browser.ask("Emulation.setDeviceMetricsOverride", **paper)
@@ -421,7 +431,7 @@ def test_printed_pages_have_everything_but_controls(browser, opened):
 
 def test_on_a_phone_values_are_whole_and_words_unbroken(browser, opened):
     opened(390)
-    retire_two_and_merge_two(browser)
+    remove_two_and_merge_two(browser)
     browser.click("#is-unknown")
     browser.value(
         "document.querySelector('.card:last-child .value').textContent = '92.5% and 12.5%';"

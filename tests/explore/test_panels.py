@@ -4,15 +4,15 @@ import json
 import re
 from collections import Counter
 
+import doors
 import numpy as np
 import pytest
 
 from explore_data import data_of, decoded
 from unlabel.explore import render
-from unlabel.fitting import fit_filter
 
 NAMES = [f"label {column}" for column in range(30)]
-RETIRED = NAMES[:14]  # more than a matrix and a list show at first
+REMOVED = NAMES[:14]  # more than a matrix and a list show at first
 MATRIX = """[...document.querySelectorAll('#matrix tr')].map(row =>
   [...row.children].map(cell => cell.textContent))"""
 PARTS = """[...document.querySelectorAll('.goes')].map(each => [
@@ -22,20 +22,20 @@ PARTS = """[...document.querySelectorAll('.goes')].map(each => [
 
 @pytest.fixture(scope="module")
 def answers(browser, tmp_path_factory):
-    """Retire labels in a page of made rows, and give each row's true label and its answers."""
+    """Remove labels in a page of made rows, and give each row's true label and its answers."""
     random = np.random.default_rng(7)
     truth = np.tile(np.arange(len(NAMES)), 40)
     logits = random.normal(0, 1.2, (len(truth), len(NAMES)))
     logits[np.arange(len(truth)), truth] += 3
     labels = np.array(NAMES)[truth]
-    html = render(logits, NAMES, labels, input="logits")
+    html = render(logits, NAMES, labels, kind="logits")
     page = tmp_path_factory.mktemp("page") / "explore.html"
     page.write_text(html, encoding="utf-8")
     browser.open(page, 1280, "light")
-    browser.value(f"page.send({json.dumps(RETIRED)}, null)")
+    browser.value(f"page.send({json.dumps(REMOVED)}, null)")
     rows = np.array(decoded(data_of(html)))
-    fitted = fit_filter(rows, labels, classes=NAMES, remove=RETIRED)
-    new = [fitted.classes[column] for column in fitted.apply(rows).argmax(axis=1)]
+    fitted = doors.fit(rows, labels, classes=NAMES, remove=REMOVED)
+    new = [fitted.classes_out[column] for column in fitted.apply(rows).argmax(axis=1)]
     return [
         *zip(labels.tolist(), [NAMES[column] for column in rows.argmax(axis=1)], new, strict=True)
     ]
@@ -60,10 +60,10 @@ def test_the_matrix_has_the_largest_first_and_the_others_in_one(browser, answers
         assert int(total) == by_answer.total()
 
 
-def test_inputs_of_retired_labels_go_to_the_most_common_answers(browser, answers):
+def test_inputs_of_removed_labels_go_to_the_most_common_answers(browser, answers):
     browser.click("#goes-all")
     shown = browser.value(PARTS)
-    assert [label for label, _ in shown] == RETIRED
+    assert [label for label, _ in shown] == REMOVED
     for label, parts in shown:
         found = Counter(new for true, _, new in answers if true == label)
         sizes = [count for _, count in found.most_common()]

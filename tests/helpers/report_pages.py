@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from unlabel import LabelPlan, OutputFilter
+from unlabel import AnswerRule, LabelPlan, OutputFilter
 from unlabel.evaluation.summary_check import check_summary
 from unlabel.evaluation.trial import try_filter, try_labels
 
@@ -41,7 +41,7 @@ def of_intents(n_labels=77, rows_each=6, **options):
     draw = np.random.default_rng(0)
     logits = draw.normal(size=(len(labels), n_labels))
     logits[np.arange(len(labels)), labels] += draw.normal(4, 2, size=len(labels))
-    logits[::3, :2] += 4.5  # towards the labels that are retired
+    logits[::3, :2] += 4.5  # towards the labels that are removed
     rows = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     plan = LabelPlan(
         {
@@ -56,10 +56,10 @@ def of_intents(n_labels=77, rows_each=6, **options):
         note="A note.",
     )
     if options.pop("truth", True):
-        trial = try_labels(rows, np.array(names)[labels], classes=names, remove=plan)
+        trial = try_labels(rows, np.array(names)[labels], classes=names, plan=plan)
     else:
-        trial = try_filter(OutputFilter.mask(names, plan), rows)
-    return replace(trial, unknown_above=0.33, **options)
+        trial = try_filter(OutputFilter.from_plan(plan, classes=names), rows)
+    return replace(trial, rule=AnswerRule(max_removed_mass=0.33), **options)
 
 
 def renamed(summary, names):
@@ -72,7 +72,7 @@ def renamed(summary, names):
 
 
 def with_labels(summary, n, removed, merged=0, renamed=0, split=0):
-    """The same figures for many labels with long names: some retired, the next ones changed."""
+    """The same figures for many labels with long names: some removed, the next ones changed."""
     big = copy.deepcopy(summary)
     names = [f"label number {i} <with> & a rather long name" for i in range(n)]
     parts = [

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 
+import doors
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,11 +23,10 @@ from report_pages import (
 
 pytest.importorskip("jinja2", reason="a report needs the extra: pip install 'unlabel[cli]'")
 
-from unlabel import report
+from unlabel import LabelPlan, report
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import try_filter, try_labels
-from unlabel.fitting import fit_filter
 from unlabel.report import plots, render
 from unlabel.report.axis import axis
 from unlabel.report.formatting import name, percent, ratio, score, signed
@@ -46,9 +46,9 @@ def data():
 def trials(data):
     """Summaries of the same rows with no, one and two retrained models, and of a given filter."""
     base, labels, retrained = data
-    options = {"classes": CLASSES, "remove": REMOVED}
+    options = {"classes": CLASSES, "plan": LabelPlan(REMOVED)}
     kept = ~np.isin(labels, REMOVED)
-    given = fit_filter(base, labels, **options)
+    given = doors.fit(base, labels, **options)
     return {
         "two retrained": summarise(try_labels(base, labels, retrained=retrained, **options)),
         "one retrained": summarise(try_labels(base, labels, retrained=retrained[:1], **options)),
@@ -71,25 +71,24 @@ def test_the_comparison_has_the_figures_of_every_output(summary):
 
     for heading, path in {
         "Accuracy on retained labels": ("accuracy", "retained"),
-        "Accuracy on retired labels": ("accuracy", "removed"),
+        "Accuracy on removed labels": ("accuracy", "removed"),
         "Coverage": ("coverage", "retained"),
         "Ties": ("ties",),
         "Log-loss": ("log_loss",),
         "Calibration error": ("calibration_error",),
-        "Attack AUC": ("attack_auc",),
     }.items():
         expected = [value(figure, *path) for figure in figures]
         assert plain(page.row(heading)) == [score(number) for number in expected], heading
     changed = [value(figure, "changed", "retained") for figure in figures]
     assert page.row("Changed, inputs of retained labels") == [percent(x) for x in changed]
     for of, path in enumerate([("kl_to_base",), ("to_retrained", "kl")]):
-        for kind, words in (("retained", "retained labels"), ("removed", "retired labels")):
+        for kind, words in (("retained", "retained labels"), ("removed", "removed labels")):
             cells = plain(page.row(f"KL, inputs of {words}", of))
             assert [cell.split()[0] for cell in cells] == [
                 score(value(figure, *path, kind)) for figure in figures
             ]
     ratios = [value(figure, "over_floor", "js", "removed") for figure in figures]
-    shown = [cell.split()[1:] for cell in page.row("JS, inputs of retired labels")]
+    shown = [cell.split()[1:] for cell in page.row("JS, inputs of removed labels")]
     assert shown == [[ratio(x)] if x is not None else [] for x in ratios]
 
 
@@ -106,7 +105,6 @@ def test_the_best_of_a_row_is_bold(summary):
     for figure, loss in zip(edited["figures"], losses, strict=True):
         figure["log_loss"] = loss
         figure["coverage"]["retained"] = 0.25
-        figure["attack_auc"] = 0.9 if figure["output"] != "mask" else 0.3
         if figure.get("to_retrained"):
             figure["to_retrained"]["kl"]["retained"] = 0.5
     edited["figures"][names.index("mask, calibrated")]["to_retrained"]["kl"]["retained"] = 0.3
@@ -120,7 +118,6 @@ def test_the_best_of_a_row_is_bold(summary):
     # Equal as rounded on the page, and the base model's .1 does not count.
     assert bold("Log-loss") == ["OSR, calibrated", "mask, calibrated"]
     assert bold("Coverage") == []
-    assert bold("Attack AUC") == ["mask"]
     assert bold("KL, inputs of retained labels", of=0) == []
     assert bold("KL, inputs of retained labels", of=1) == ["mask, calibrated"]
 
@@ -144,7 +141,7 @@ def test_the_sentence_and_the_plots_follow_the_summary(summary):
             said = f"{answered} of the answers, {percent(to['share'])} of the confidence"
             assert f"{origin['label']} to {to['label']}: {said}" in text
     for entry in summary["by_label"]:
-        after = "retired" if entry["after"] is None else score(entry["after"])
+        after = "removed" if entry["after"] is None else score(entry["after"])
         assert [score(entry["before"]), after] in [row[1:3] for row in page.rows(entry["label"])]
     for kind, changed in summary["most_changed"].items():
         for row in changed:
@@ -169,14 +166,10 @@ def test_unknown_is_drawn_over_the_threshold(summary):
     page, curve = Page(render(summary)), summary["unknown"]
     text, half = " ".join(page.text.split()), curve[50]
     assert (
-        f"Above .5, that catches {percent(half['caught'])} of the inputs of retired labels and "
+        f"Above .5, that catches {percent(half['caught'])} of the inputs of removed labels and "
         f"loses {percent(half['lost'])} of the inputs of retained labels."
     ) in text
-    attack = score(summary["figures"][1]["attack_auc"])
-    assert (
-        f"gives inputs of retired labels away to whoever sees the answers. The attack AUC, {attack}"
-        in text
-    )
+    assert "gives inputs of removed labels away to whoever sees the answers." in text
     table = next(table for table in page.tables if table[0] == ["Threshold", "Caught", "Lost"])
     assert table[1:] == [
         [str(at["above"]), percent(at["caught"]), percent(at["lost"])]
@@ -190,7 +183,7 @@ def test_unknown_is_drawn_over_the_threshold(summary):
             assert 100 - y == pytest.approx(100 * at[kind], abs=0.01)
 
 
-def test_without_rows_of_retired_labels_unknown_only_loses(trials):
+def test_without_rows_of_removed_labels_unknown_only_loses(trials):
     page = Page(render(trials["no removed rows"]))
     text = " ".join(page.text.split())
     assert "Above .5, that loses " in text
@@ -249,8 +242,7 @@ def test_what_is_missing_is_left_out(trials, case):
     assert ("The filter was given, not fitted here" in text) == given
     assert ("No filter is calibrated here" in text) == given
     assert ("What calibration gives" in text) == (not given)
-    assert ("There are no rows of retired labels" in text) == (case == "no removed rows")
-    assert ("too few rows to try an attack" in text) == (case == "no removed rows")
+    assert ("There are no rows of removed labels" in text) == (case == "no removed rows")
     assert "None" not in text
     assert "nan" not in text.lower()
     # Sentences that a condition put together keep their spaces.
@@ -261,7 +253,7 @@ def test_even_less_is_needed(summary):
     bare = copy.deepcopy(summary)
     bare["figures"] = [f for f in bare["figures"] if f["output"] in ("base model", "mask")]
     for figure in bare["figures"]:
-        figure |= {"log_loss": None, "calibration_error": None, "ties": None, "attack_auc": None}
+        figure |= {"log_loss": None, "calibration_error": None, "ties": None}
         for key in ("accuracy", "coverage", "kl_to_base", "changed"):
             figure[key] = {"retained": None, "removed": None}
         figure |= {"to_retrained": None, "over_floor": None}
@@ -299,7 +291,7 @@ def test_a_thousand_labels_can_be_read(summary):
     html = render(with_labels(summary, 1000, removed=300))
     page = Page(html)
     assert "Without 300 of 1,000 labels" in page.text
-    assert "And 288 more retired labels" in page.text
+    assert "And 288 more removed labels" in page.text
     assert "And 976 more labels" in page.text
     assert len(html.encode()) < 700_000
     # What is drawn, and not folded away, stays short.

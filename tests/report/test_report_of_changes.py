@@ -1,4 +1,4 @@
-"""The report speaks of what the plan does: retired, merged, renamed and split labels."""
+"""The report speaks of what the plan does: removed, merged, renamed and split labels."""
 
 import copy
 import itertools
@@ -35,20 +35,20 @@ def trials():
     labels = np.arange(480) % len(CLASSES)
     base, names = outputs(labels, range(len(CLASSES)), 0), np.array(CLASSES)[labels]
     retrained = [outputs(labels % 5, range(5), seed) for seed in (1, 2)]
-    plans = {"retired": REMOVED, "merged": {"bee": "ant"}}
+    plans = {"removed": REMOVED, "merged": {"bee": "ant"}}
     return {
-        name: summarise(try_labels(base, names, classes=CLASSES, remove=remove))
-        for name, remove in plans.items()
+        name: summarise(try_labels(base, names, classes=CLASSES, plan=plan))
+        for name, plan in plans.items()
     } | {
         "changed": summarise(
-            try_labels(base, names, classes=CLASSES, remove=CHANGED, retrained=retrained)
+            try_labels(base, names, classes=CLASSES, plan=CHANGED, retrained=retrained)
         )
     }
 
 
 @pytest.fixture
 def summary(trials):
-    return trials["retired"]
+    return trials["removed"]
 
 
 def test_the_page_says_what_the_plan_does(trials):
@@ -59,7 +59,7 @@ def test_the_page_says_what_the_plan_does(trials):
     goal = next(entry for entry in summary["figures"] if entry["output"] == "retrained")
     assert "<h1><bdi>Version 2 of &lt;b&gt;all&lt;/b&gt;</bdi></h1>" in html
     assert (
-        "With 1 label retired, 2 merged into 1, 1 renamed and 1 split, "
+        "With 1 label removed, 2 merged into 1, 1 renamed and 1 split, "
         f"{percent(shown['changed']['retained'])} of the predictions on inputs of retained labels "
         f"change. The share that is right goes from {percent(base['share_right']['retained'])} to "
         f"{percent(shown['share_right']['retained'])}, first of the old labels and then of the "
@@ -71,7 +71,7 @@ def test_the_page_says_what_the_plan_does(trials):
     rows = summary["rows"]
     assert (
         f"{rows['of_retained_labels']} inputs of 5 retained labels and {rows['of_removed_labels']} "
-        f"of 1 retired label; {rows['of_split_labels']} of 1 split label, whose new label is not "
+        f"of 1 removed label; {rows['of_split_labels']} of 1 split label, whose new label is not "
         "known, are left out."
     ) in text
     assert "<p>First line &amp; more.</p><p>Second line.</p>" in html
@@ -79,7 +79,7 @@ def test_the_page_says_what_the_plan_does(trials):
     table = next(table for table in page.tables if table[0] == ["Before", "After"])
     assert table[1:] == [
         ["cow,dog", "merged intofarm"],
-        ["bee", "retired"],
+        ["bee", "removed"],
         ["elk", "split intomoose75.0%,deer25.0%"],
         ["fox", "renamed tovixen"],
     ]
@@ -87,7 +87,7 @@ def test_the_page_says_what_the_plan_does(trials):
         name = entry["label"] + (
             f"→{entry['to']}" if entry["to"] not in (None, entry["label"]) else ""
         )
-        lost = {"bee": "retired", "elk": "split"}.get(entry["label"])
+        lost = {"bee": "removed", "elk": "split"}.get(entry["label"])
         row = [score(entry["before"]), lost or score(entry["after"])]
         assert row in [cells[1:3] for cells in page.rows(name.replace("→", " →"))], entry
     for row in summary["most_changed"]["retained"]:
@@ -104,10 +104,10 @@ def test_a_change_of_few_labels_is_named(trials):
     text = " ".join(Page(html).text.split())
     assert "<title>bee merged into ant</title>" in html
     assert "With bee merged into ant, " in text
-    same = "Here the two do not differ in any metric, as no label is retired."
+    same = "Here the two do not differ in any metric, as no label is removed."
     assert same in text
-    for about_retired in ("etired", "nknown", "Removed mass", "Attack", "attack", "A split"):
-        assert about_retired not in text.replace(same, "")
+    for about_removed in ("emoved label", "nknown", "Removed mass", "A split"):
+        assert about_removed not in text.replace(same, "")
 
 
 def test_names_in_a_title_are_text(trials):
@@ -115,7 +115,7 @@ def test_names_in_a_title_are_text(trials):
     assert "<title>&lt;/title&gt;&lt;i&gt; merged into a &amp; b</title>" in html
 
 
-def test_retired_labels_alone_need_no_table(summary):
+def test_removed_labels_alone_need_no_table(summary):
     text = " ".join(Page(render(summary)).text.split())
     for about_changes in ("How the labels change", "new label", "renamed", "merged", "split"):
         assert about_changes not in text
@@ -126,12 +126,12 @@ def test_many_changes_are_folded(summary):
     html = render(big)
     page = Page(html)
     text = " ".join(page.text.split())
-    assert "100 labels retired, 100 merged into 20, 70 renamed and 30 split" in text
+    assert "100 labels removed, 100 merged into 20, 70 renamed and 30 split" in text
     assert "1,000 labels become 1,060." in text
     assert "And 111 more changes" in text
     first, folded = (table for table in page.tables if table[0] == ["Before", "After"])
     assert [len(first), len(folded)] == [11, 112]
-    assert first[1][1] == "retired"  # the largest group
+    assert first[1][1] == "removed"  # the largest group
     assert "and 98 more" in first[1][0]
     assert {row[1] for row in first[2:]} == {f"merged intogroup {i} of them" for i in range(9)}
     outside = re.sub(r"<details>.*?</details>", "", html, flags=re.DOTALL)

@@ -12,12 +12,13 @@ import pytest
 import bench_results
 import plain_metrics as plain
 from bench_results import ARCHITECTURE, EVERY, LABELS, SET
+from research.attack import attack_auc
 from research.grid import Cell
 from research.results.files import Result, read_result, stored_cells, write_result
 from research.tables import aggregate
 from research.tables.aggregate import FLOOR, cell_values, gather
 from research.tables.published import FORGET, Key, paper_values
-from unlabel import UnlabelError, metrics
+from unlabel import UnlabelError
 
 TRUTH = LABELS.tolist()
 
@@ -108,7 +109,7 @@ def test_the_values_of_a_cell_equal_those_of_plain_loops(results, forget):
         expect(method, "log_loss", plain.log_loss(*judged, retained))
         expect(method, "ECE", plain.expected_calibration_error(*judged, retained, 15))
         table, gone = np.array(rows), np.isin(LABELS, removed)
-        expect(method, "attack_auc", metrics.attack_auc(table[gone], table[~gone]))
+        expect(method, "attack_auc", attack_auc(table[gone], table[~gone]))
         if method == "base":
             continue
         kept = rows if columns == retained else plain.on_retained(rows, columns, retained)

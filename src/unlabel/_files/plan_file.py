@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 from unlabel._files.atomic import whole_file
-from unlabel._files.text_file import parse_json, read_text
+from unlabel._files.text_file import parse_json, parse_toml, quoted, read_text
 from unlabel._plans.parts import Parts, parts_of
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import SHORT, plain_label
@@ -18,16 +15,13 @@ if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
 
 KEYS = ("changes", "unlisted", "title", "note")
-# tomllib takes time by the square of the number of a key's parts: refuse lines with many dots.
-MAX_DOTS = 200
-QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*+"' r"|'[^'\n]*+'")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a plan's file into the arguments of `LabelPlan`."""
     text, ending = read_text(path, (".toml", ".json"))
     with located(path):
-        content = _toml(text) if ending == ".toml" else parse_json(text)
+        content = parse_toml(text) if ending == ".toml" else parse_json(text)
         if not isinstance(content, dict) or not isinstance(content.get("changes"), dict):
             raise UnlabelError("It has no table 'changes': list labels and destinations in one.")
         for key in content:
@@ -55,20 +49,6 @@ def _destination(label: str, value: Any) -> Any:
 def _text(value: Any) -> Any:
     """Return a whole number as text, as all labels of files are until a plan meets its model."""
     return str(plain_label(value)) if type(value) is int else value
-
-
-def _toml(text: str) -> dict[str, Any]:
-    for number, line in enumerate(QUOTED.sub("", text).split("\n"), 1):
-        if line.count(".") > MAX_DOTS:
-            problem = "It has too many dots: write labels with dots in quotes."
-            raise UnlabelError(problem, row=f"line {number}")
-    try:
-        return tomllib.loads(text)
-    except RecursionError as error:
-        raise UnlabelError("It is nested too deeply.") from error
-    except ValueError as error:
-        message = str(error).replace("Cannot overwrite a value", "A label or key appears twice")
-        raise UnlabelError(f"It is not TOML: {message}.") from error
 
 
 def write(plan: LabelPlan, path: str | os.PathLike[str]) -> None:
@@ -100,8 +80,3 @@ def _written(parts: Parts) -> str:
         return f"{{ {weights} }}"
     # An empty text alone is refused: people may mean that the label is removed.
     return labels[0] if labels[0] != '""' else '[""]'
-
-
-def quoted(value: object) -> str:
-    """Return a text as TOML writes it: as in JSON, but for the character DEL."""
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Read small files of text: JSON, and tables with named columns."""
+"""Read small files of text: JSON, TOML, and tables with named columns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from unlabel.labels import listing
 
 MAX_BYTES = 64 << 20
 TABLES = (".csv", ".tsv")
+# tomllib takes time by the square of the number of a key's parts: refuse lines with many dots.
+MAX_DOTS = 200
+QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*+"' r"|'[^'\n]*+'")
 COMMENTS = re.compile(r"(?:(?:#[^\n]*|\r?)\n)*")
 
 
@@ -46,6 +50,26 @@ def parse_json(text: str) -> Any:
         raise UnlabelError("It is nested too deeply.") from error
     except ValueError as error:
         raise UnlabelError(f"It is not JSON: {error}.") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of TOML."""
+    for number, line in enumerate(QUOTED.sub("", text).split("\n"), 1):
+        if line.count(".") > MAX_DOTS:
+            problem = "It has too many dots: write labels with dots in quotes."
+            raise UnlabelError(problem, row=f"line {number}")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise UnlabelError("It is nested too deeply.") from error
+    except ValueError as error:
+        message = str(error).replace("Cannot overwrite a value", "A label or key appears twice")
+        raise UnlabelError(f"It is not TOML: {message}.") from error
+
+
+def quoted(value: object) -> str:
+    """Return a text as TOML writes it: as in JSON, but for the character DEL."""
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def table_rows(
@@ -88,7 +112,5 @@ def _column(header: Sequence[str], names: Sequence[str]) -> int:
         if name in header:
             raise UnlabelError(f"It has several columns {name!r}: rename all but one.")
     known = " or ".join(map(repr, names))
-    raise UnlabelError(
-        f"It has no column {known} among {listing(header) or 'nothing'}: rename that column, or "
-        "give its name."
-    )
+    among = listing(header) or "nothing"
+    raise UnlabelError(f"It has no column {known} among {among}: rename it, or give its name.")

@@ -56,7 +56,7 @@ def are_valid(rows: npt.NDArray[np.floating], kind: Kind) -> Booleans:
     minus infinity, but not all of a row.
     """
     if kind == "logits":
-        return np.isfinite(rows.max(axis=1))
+        return np.asarray(np.isfinite(rows.max(axis=1)))
     with np.errstate(invalid="ignore", over="ignore"):
         valid = np.abs(rows.sum(axis=1, dtype=np.float64) - 1) <= SUM_TOLERANCE
     if rows.size and not rows.min() >= 0:

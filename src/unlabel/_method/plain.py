@@ -11,9 +11,9 @@ from unlabel._typing import Columns, Float64s, Floats, Kind
 
 
 def filter_rows(
-    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s | None
+    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s
 ) -> int:
-    """Write the filtered rows into `out`, and each row's removed mass into `mass`, if given.
+    """Write the filtered rows into `out`, and each row's removed mass into `mass`.
 
     Returns
     -------
@@ -23,20 +23,19 @@ def filter_rows(
     first_bad, start = -1, 0
     for block, result in zip(row_blocks(rows), row_blocks(out, rows.shape[1]), strict=True):
         bad = np.flatnonzero(~are_valid(block, kind))
-        block = block.astype(np.float64)
+        exact = block.astype(np.float64)
         if bad.size:
             first_bad = start + int(bad[0]) if first_bad < 0 else first_bad
-            block[bad] = 1.0  # something that can be worked on
-        block, kind_now = at_temperature(block, kind, recipe.temperature)
-        masses = split(block, recipe.removed, recipe.retained, kind_now)
+            exact[bad] = 1.0  # something that can be worked on
+        calibrated, kind_now = at_temperature(exact, kind, recipe.temperature)
+        masses = split(calibrated, recipe.removed, recipe.retained, kind_now)
         redistributed = redistribute(recipe, masses)
         if recipe.merge is not None:
             redistributed = recipe.merge.add_up(redistributed)
         result[:] = redistributed
         result[bad] = np.nan
-        if mass is not None:
-            mass[start : start + len(block)] = masses.removed_mass
-            mass[start + bad] = np.nan
+        mass[start : start + len(block)] = masses.removed_mass
+        mass[start + bad] = np.nan
         start += len(block)
     return first_bad
 
@@ -78,7 +77,7 @@ def remove(
     numbers = (recipe.diagonal[step], recipe.complement[step], recipe.share_sums[step])
     own, given = mixing(label, left, along, *numbers)
     own[none], given[none] = 0.0, 1.0
-    return rows * (own / left)[:, None] + given[:, None] * recipe.shares[step]
+    return np.asarray(rows * (own / left)[:, None] + given[:, None] * recipe.shares[step])
 
 
 def rests(removed: Float64s, total: Float64s) -> Float64s:

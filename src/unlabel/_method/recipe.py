@@ -76,7 +76,9 @@ class Recipe:
             weights[step] *= pull
             weights[step, : step + 1] = 0.0
         given /= numbers[3, :, None]
-        return cls(order, retained, weights, given, *numbers, merge, temperature)
+        diagonal, complement, below, sums = numbers
+        arrays = (order, retained, weights, given, diagonal, complement, below, sums)
+        return cls(*arrays, merge, temperature)
 
     @property
     def removed(self) -> Columns:

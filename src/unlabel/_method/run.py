@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -28,7 +27,7 @@ class Filtered(NamedTuple):
     """Filtered rows, NaN where they are not valid."""
 
     rows: Floats
-    removed_mass: Float64s | None
+    removed_mass: Float64s
     first_bad: int  # the first row that is not valid, or -1
 
 
@@ -36,9 +35,7 @@ def run(
     recipe: Recipe,
     rows: Floats,
     kind: Kind,
-    *,
-    dtype: npt.DTypeLike = None,
-    with_mass: bool = True,
+    dtype: npt.DTypeLike | None = None,
 ) -> Filtered:
     """Check and filter rows of any layout in float16, float32 or float64, in one pass.
 
@@ -46,7 +43,7 @@ def run(
     other is given.
     """
     out = np.empty((len(rows), recipe.n_results), dtype=dtype or rows.dtype)
-    mass = np.empty(len(rows)) if with_mass else None
+    mass = np.empty(len(rows))
     is_compiled = compiled.is_available()
     loop = compiled.filter_rows if is_compiled else plain.filter_rows
     # The loops know float32 and float64; logarithms need the latter.
@@ -58,7 +55,7 @@ def run(
             if given.dtype != exact or not (given.flags.c_contiguous and given.flags.aligned):
                 given = np.require(given, dtype=exact, requirements=["C", "A"])
             result = result if result.dtype == exact else np.empty(result.shape, dtype=exact)
-        bad = loop(recipe, kind, given, result, None if mass is None else mass[chunk])
+        bad = loop(recipe, kind, given, result, mass[chunk])
         if result.base is not out:
             out[chunk] = result
         return bad if bad < 0 else chunk.start + bad
@@ -79,6 +76,8 @@ def in_chunks(
     chunks = [slice(start, start + size) for start in range(0, n_rows, size)]
     if threads == 1 or len(chunks) == 1:
         return [*map(work, chunks)]
+    from concurrent.futures import ThreadPoolExecutor  # slow to import, and for large arrays alone
+
     with ThreadPoolExecutor(min(threads, len(chunks))) as pool:
         try:
             return [*pool.map(work, chunks)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-from unicodedata import normalize
 
 from unlabel._plans.outcome import changes_by_column, matched, problems
-from unlabel._plans.parts import Parts, parts_of
+from unlabel._plans.parts import Parts
 from unlabel._plans.text import WIDTH, aligned
 from unlabel._typing import Label
 from unlabel.labels import SHORT, listing, nearest
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
 Labels = tuple[Label, ...]
 MOST_SHOWN = 8
 MOST_COMPARISONS = 50_000  # some seconds at worst; labels beyond get no nearest one
-# In shorter texts another letter is often another word, and another sign too: C, C++, C#.
-LEAST_LETTERS = 4
-MOST_LETTERS = 64  # the variants of a text take memory by the square of its length
+ALIKE = 0.8  # how similar a misspelt label is, by `difflib`
+DIGITS = re.compile(r"\d")  # these have to be the same, as they number things
 COMPETING = "The parts of a split compete one by one for the top answer."
 
 
@@ -52,10 +50,8 @@ class PlanCheck:
     unknown : tuple of (label, nearest label)
         Labels that the plan lists and the model does not have. The nearest label is None
         where none is near.
-    without_weights : tuple of (label, destinations)
-        Splits whose weights are yet to be given.
     misspelt : tuple of (new label, old label)
-        New labels that look like a label of the model that does not go there.
+        New labels that are nearly written like a label of the model that does not go there.
     other_meaning : tuple of labels
         Labels that are in the result too, but are not unchanged.
     result : tuple of labels
@@ -74,7 +70,6 @@ class PlanCheck:
     merged_into: tuple[tuple[Label, Labels], ...]
     unlisted: Labels
     unknown: tuple[tuple[Label, Label | None], ...]
-    without_weights: tuple[tuple[Label, Labels], ...]
     misspelt: tuple[tuple[Label, Label], ...]
     other_meaning: Labels
     result: Labels
@@ -87,7 +82,6 @@ class PlanCheck:
 
     def __str__(self) -> str:
         into = f"into {len(self.merged_into):,}: " if self.merged_into else ""
-        undecided = [label for label, _ in self.without_weights]
         never = [part for _, parts in self.never_answers for part in parts]
         rows: list[tuple[str, int, str]] = [
             ("unchanged", len(self.unchanged), _labels(self.unchanged)),
@@ -99,7 +93,6 @@ class PlanCheck:
         doubts = [
             ("not listed", len(self.unlisted), _labels(self.unlisted)),
             ("not in the model", len(self.unknown), _each(self.unknown, _with_nearest)),
-            ("without weights", len(undecided), _labels(undecided)),
             ("never answers", len(never), _labels(never)),
             ("misspelt?", len(self.misspelt), _each(self.misspelt, "{}, like {}".format)),
             ("other meaning", len(self.other_meaning), _labels(self.other_meaning)),
@@ -109,12 +102,8 @@ class PlanCheck:
         lines = aligned([(name, f"{count:{digits},}", text) for name, count, text in rows])
         lines += ["", *([COMPETING] if self.split else [])]
         if not self.problems:
-            remain = (
-                "1 label remains"
-                if len(self.result) == 1
-                else f"{len(self.result):,} labels remain"
-            )
-            return "\n".join([*lines, f"The plan can be fitted: {remain}."])
+            remain = "labels remain" if len(self.result) > 1 else "label remains"
+            return "\n".join([*lines, f"The plan can be fitted: {len(self.result):,} {remain}."])
         lines.append("The plan cannot be fitted:")
         for problem in self.problems[:MOST_SHOWN]:
             lines += textwrap.wrap(problem, WIDTH, initial_indent="- ", subsequent_indent="  ")
@@ -150,19 +139,18 @@ def check_of(plan: LabelPlan, classes: tuple[Label, ...]) -> PlanCheck:
             (label, nearest(label, classes) if at < compared else None)
             for at, label in enumerate(unknown)
         ),
-        without_weights=tuple(
-            (label, tuple(dict(parts)))
-            for label, parts in parts_of(plan)
-            if any(weight is None for _, weight in parts)
+        misspelt=tuple(
+            (new, old)
+            for new in [to for to in sources if to not in known][:compared]
+            if (old := nearest(new, classes, ALIKE)) is not None
+            and old not in sources[new]
+            and DIGITS.findall(str(old)) == DIGITS.findall(str(new))
         ),
-        misspelt=tuple(_misspelt(sources, classes)),
         other_meaning=tuple(to for to in sources if to in known and alone.get(to) != to),
         result=tuple(sources),
         problems=tuple(map(str, problems(plan, classes, changes))),
         never_answers=tuple(
-            (label, never)
-            for label, parts in split.items()
-            if (never := _never_answers(parts, sources))
+            (label, never) for label in split if (never := _never_answers(split[label], sources))
         ),
     )
 
@@ -176,36 +164,6 @@ def _never_answers(parts: Parts, sources: dict[Label, list[Label]]) -> Labels:
     weights = {to: (weight, -order[to]) for to, weight in parts if weight is not None}
     largest = max(weights.values(), default=None)
     return tuple(to for to in weights if len(sources[to]) == 1 and weights[to] != largest)
-
-
-def _misspelt(
-    sources: dict[Label, list[Label]], classes: Sequence[Label]
-) -> Iterator[tuple[Label, Label]]:
-    """Pair new labels with labels of the model that look like them and do not go there."""
-    sharing: dict[str, list[Label]] = defaultdict(list)
-    for label in classes:
-        for variant in _variants(label):
-            sharing[variant].append(label)
-    known = {*classes}
-    for new in (label for label in sources if label not in known):
-        near = [old for variant in _variants(new) for old in sharing.get(variant, ())]
-        others = [old for old in near if old not in sources[new]]
-        if others:
-            yield new, others[0]
-
-
-def _variants(label: Label) -> Iterable[str]:
-    """Return the letters of a label, and these without each one: texts one edit apart share one.
-
-    Case, blanks and punctuation do not count; digits have to be the same, as they number things.
-    """
-    # Before and after: folding the case may take characters apart.
-    text = "".join(normalize("NFKC", normalize("NFKC", str(label)).casefold()).split())
-    if sum(map(str.isalpha, text)) < LEAST_LETTERS:
-        return (f"={text}",)  # no variant of a longer text
-    text = "".join(filter(str.isalnum, text))
-    shorter = [text[:i] + text[i + 1 :] for i, c in enumerate(text) if c.isalpha()]
-    return dict.fromkeys([text, *(shorter if len(text) <= MOST_LETTERS else [])])
 
 
 def _labels(labels: Sequence[Label]) -> str:

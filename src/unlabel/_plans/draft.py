@@ -6,8 +6,8 @@ import math
 import os
 from typing import Any, NamedTuple
 
-from unlabel._files.plan_file import as_toml, quoted
-from unlabel._files.text_file import TABLES, read_text, table_rows
+from unlabel._files.plan_file import as_toml
+from unlabel._files.text_file import TABLES, quoted, read_text, table_rows
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import SHORT, listing

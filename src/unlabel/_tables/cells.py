@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 SPREADSHEET_NUMBER = r"^\s*(\d*,\d+|\d+([.,]\d+)?\s*%)\s*$"
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -52,8 +52,8 @@ def as_floats(column: pa.Array, name: str, per_row: int = 1) -> npt.NDArray[Any]
         if bad == len(column):
             return _cast(column)
         shown = str(column[bad].as_py())[:SHOWN_LETTERS]
-        raise RowError(
-            bad // per_row, f" has {shown!r} in column {name!r}: give a number."
+        raise UnlabelError(
+            f"It has {shown!r} in column {name!r}: give a number.", row=bad // per_row
         ) from error
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unlabel._labels import no_such_label
 from unlabel._typing import Booleans, Columns, Floats, Label
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
+from unlabel.labels import no_such_label
 
 UNKNOWN = -1  # the position of a label that the model does not have
 
@@ -65,18 +65,23 @@ class Entries:
         rows[of_row, self.labels] = self.scores
         for at in np.flatnonzero(np.isnan(self.scores)).tolist():
             label = classes[int(self.labels[at])]
-            raise RowError(int(of_row[at]), f" has no score for the label {label!r}: give it one.")
+            raise UnlabelError(
+                f"It has no score for the label {label!r}: give it one.", row=int(of_row[at])
+            )
         times = np.bincount(of_row * n + self.labels, minlength=rows.size)
         for at in np.flatnonzero(times > 1).tolist():
             row, label = divmod(at, n)
-            raise RowError(row, f" names the label {classes[label]!r} twice: give it one score.")
+            raise UnlabelError(
+                f"It names the label {classes[label]!r} twice: give it one score.", row=row
+            )
         if not partial:
             for at in np.flatnonzero(times == 0).tolist():
                 row, label = divmod(at, n)
-                raise RowError(
-                    row,
-                    f" does not name the label {classes[label]!r}: give the scores of all labels, "
-                    "or say that rows are partial (--partial).",
+                raise UnlabelError(
+                    f"It does not name the label {classes[label]!r}: give the scores of "
+                    "all labels, or say that rows are partial.",
+                    argument="partial",
+                    row=row,
                 )
         return rows
 
@@ -102,6 +107,4 @@ class Entries:
 def refuse_other_labels(entries: Entries, texts: Sequence[Label], classes: Sequence[Label]) -> None:
     """Refuse labels that the model does not have; `texts` are the labels as they are named."""
     for at in np.flatnonzero(entries.labels == UNKNOWN).tolist():
-        told = str(no_such_label(texts[at], classes, ", and \0 names it"))
-        before, _, after = told.partition("\0")
-        raise RowError(int(entries.of_row[at]), after, before)
+        raise no_such_label(texts[at], classes, row=int(entries.of_row[at]))

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from unlabel._files.digest import sha256_of
-from unlabel._set_aside import SetAside
+from unlabel._skipped import SkippedRows
 from unlabel._tables.files.streams import refuse_standard_input
 from unlabel._tables.label_columns import TRUE_LABELS
 from unlabel._tables.opening import names_in, open_predictions
-from unlabel._tables.plans import plan_of_texts
+from unlabel._tables.plans import plan_of_options
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import read_confidences
 from unlabel._tables.truth import (
@@ -23,7 +23,8 @@ from unlabel._tables.truth import (
     refuse_other_labels,
     texts_of_labels,
 )
-from unlabel._typing import Floats, InputKind, Label, Progress, Truth
+from unlabel._typing import Floats, Kind, Label, Progress
+from unlabel.answers import AnswerRule
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.sources import (
     SourceFilter,
@@ -35,8 +36,8 @@ from unlabel.evaluation.sources import (
 )
 from unlabel.evaluation.summary import Summary, summarise
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, try_filter, try_labels
-from unlabel.evaluation.truth import true_labels_of
-from unlabel.filter import OutputFilter
+from unlabel.evaluation.truth import Truth, true_labels_of
+from unlabel.filter import OutputFilter, outcome_of_filter
 
 PathLike = str | os.PathLike[str]
 
@@ -44,33 +45,31 @@ PathLike = str | os.PathLike[str]
 def evaluate_tables(
     base: PathLike,
     *,
+    plan: PathLike | None,
     remove: Sequence[str] | None,
     keep: Sequence[str] | None,
-    from_column: str | None,
-    to_column: str | None,
     filter: PathLike | None,
     retrained: Sequence[PathLike],
     same_recipe: bool,
-    input: InputKind | None,
+    kind: Kind | None,
     label_column: str | None,
     truth: Truth,
-    unknown_above: float | None,
+    rule: AnswerRule | None,
     classes: Sequence[str] | None,
     reading: Reading,
     strict: bool,
     date: str | None,
     progress: Progress,
+    allow_chance: bool = False,
 ) -> Summary:
     """Evaluate a change of labels, or a filter, on a table.
 
-    Rows that cannot be judged are set aside; if `strict`, they are refused. Without true labels,
+    Rows that cannot be judged are skipped; if `strict`, they are refused. Without true labels,
     which are in a column `label` unless `label_column` names another, only the answers before and
     after are compared.
     """
-    if [remove, keep, filter].count(None) != 2:
-        raise UnlabelError("Give one of --remove, --keep and --filter: labels, or a filter.")
-    if unknown_above is not None and not 0 <= unknown_above <= 1:
-        raise UnlabelError(f"--unknown-above is {unknown_above}: give a probability, from 0 to 1.")
+    if [plan, remove or None, keep or None, filter].count(None) != 3:
+        raise UnlabelError("Give one of a plan, labels to remove, labels to keep and a filter.")
     if date is not None:
         require_date(date)
     for path in (base, *retrained):
@@ -78,14 +77,13 @@ def evaluate_tables(
     digests = distinct_digests([base, *retrained])
     fitted = None if filter is None else OutputFilter.load(filter)
     names: Sequence[Label] | None = classes
-    kind = input or "probabilities"
+    own_kind = kind or "probabilities"
     if fitted is not None:
         if classes is not None and [*classes] != [*map(str, fitted.classes_in)]:
-            raise UnlabelError(
-                "--classes has other labels than the filter, or another order: leave --classes out."
-            )
-        fitted = fitted.taking(input)
-        names, kind = fitted.classes_in, fitted.input
+            problem = "The filter has other labels, or in another order: leave these out."
+            raise UnlabelError(problem, argument="classes")
+        own_kind = kind or fitted.kind
+        fitted, names = replace(fitted, kind=own_kind), fitted.classes_in
 
     def task(done: int) -> Progress:
         """Report the progress of one table, or of the summary at the end."""
@@ -99,56 +97,61 @@ def evaluate_tables(
         predictions.require_truth(truth_column)
     change = fitted
     if change is None:
-        plan = plan_of_texts(classes_in, remove, keep, from_column=from_column, to_column=to_column)
-        change = OutputFilter.mask(classes_in, plan, input=kind)
-    known = true_labels_of(change.classes_in, change.outcome, truth)
-    aside = OtherTruth(known.labels, change, truth)
+        changes = plan_of_options(classes_in, plan, remove, keep)
+        change = OutputFilter.from_plan(changes, classes=classes_in, kind=own_kind)
+    known = true_labels_of(change.classes_in, outcome_of_filter(change), truth)
+    skipped = OtherTruth(known.labels, change, truth)
     rows, labels, row_numbers = read_confidences(
         predictions,
-        input=kind,
+        kind=own_kind,
         label_column=truth_column if has_truth else None,
         label_classes=known.labels,
         shown_by=texts_of_labels(change) if truth == "new" else None,
-        aside=None if strict else aside,
+        skipped=None if strict else skipped,
         reading=reading,
         progress=task(0),
     )
-    row_count = len(rows) + aside.rows
+    row_count = len(rows) + skipped.rows
     if labels is None and retrained:
         raise UnlabelError(
-            f"{base} has no column {TRUE_LABELS!r}, and retrained models are judged by true "
-            "labels: name their column with --label-column."
+            f"It has no column {TRUE_LABELS!r}, and retrained models are judged by true labels: "
+            "name their column.",
+            argument="label_column",
+            path=base,
         )
 
     def read_retrained(path: PathLike, progress: Progress) -> Floats:
         """Read a retrained model's table; its true labels, if any, must be the base's."""
         refuse_old_labels(path, names_in(path, reading), change)
-        own = open_predictions(path, change.classes, reading, label_column=truth_column)
+        own = open_predictions(path, change.classes_out, reading, label_column=truth_column)
         own_column = truth_column if own.has(truth_column) else None
         if own_column is not None:
             own.require_truth(own_column)
-        old_and_new = {str(label): label for label in (*change.classes, *change.classes_in)}
-        own_aside = SetAside([*old_and_new.values()])
+        old_and_new = {str(label): label for label in (*change.classes_out, *change.classes_in)}
+        own_skipped = SkippedRows([*old_and_new.values()])
         rows, own_labels, own_numbers = read_confidences(
             own,
-            input=kind,
+            kind=own_kind,
             label_column=own_column,
-            label_classes=own_aside.classes,
-            aside=None if strict else own_aside,
+            label_classes=own_skipped.classes,
+            skipped=None if strict else own_skipped,
             reading=reading,
             progress=progress,
         )
-        if len(rows) + own_aside.rows != row_count:
+        if len(rows) + own_skipped.rows != row_count:
             raise UnlabelError(
-                f"{path} has {len(rows) + own_aside.rows} rows and {base} {row_count}: give the "
-                "same rows in the same order."
+                f"It has {len(rows) + own_skipped.rows} rows and {base} {row_count}: give the "
+                "same rows in the same order.",
+                path=path,
             )
         if own_labels is None or labels is None:
-            return rows[row_numbers] if aside.rows else rows
+            return rows[row_numbers] if skipped.rows else rows
         for row in np.setxor1d(row_numbers, own_numbers):
             raise UnlabelError(
-                f"{path}: row {row} has a true label in only one of this table and the base "
-                "model's: give the same rows in the same order."
+                "It has a true label in only one of this table and the base model's: give the same "
+                "rows in the same order.",
+                row=int(row),
+                path=path,
             )
         refuse_other_labels(path, own_labels, labels, change, truth, row_numbers)
         return rows
@@ -156,16 +159,19 @@ def evaluate_tables(
     models = [read_retrained(path, task(done)) for done, path in enumerate(retrained, start=1)]
     pa.default_memory_pool().release_unused()  # Arrow keeps some in case of another table
     if labels is None or fitted is not None:
-        trial = try_filter(change, rows, labels, retrained=models, truth=truth)
+        trial = try_filter(
+            change, rows, labels, retrained=models, truth=truth, allow_chance=allow_chance
+        )
     else:
         trial = try_labels(
             rows,
             labels,
             classes=classes_in,
-            remove=change.plan,
+            plan=change.plan,
             retrained=models,
-            input=kind,
+            kind=own_kind,
             truth=truth,
+            allow_chance=allow_chance,
         )
     notes = [*trial.notes]
     if labels is None:
@@ -173,14 +179,14 @@ def evaluate_tables(
             f"There are no true labels (no column {TRUE_LABELS!r}): only the impact"
             f"{' of mask' if fitted is None and change.removed else ''} is shown."
         )
-    if aside.rows:
-        notes.append(f"{aside}.")
+    if skipped.rows:
+        notes.append(f"{skipped}.")
     outputs = zip((BASE, RETRAINED, AGAIN), (base, *retrained), digests, strict=False)
     trial = replace(
         trial,
         row_numbers=row_numbers[trial.row_numbers],
         notes=tuple(notes),
-        unknown_above=unknown_above,
+        rule=rule,
         same_recipe=same_recipe,
         sources=Sources(
             tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import is_missing, listing
 from unlabel._tables.cells import NUMBER, plain
 from unlabel._tables.labels import label_cells, label_positions
 from unlabel._tables.predictions import Part
 from unlabel._typing import Booleans, Columns, Label
 from unlabel.allow import Allowed
-from unlabel.errors import RowError, UnlabelError
-from unlabel.filter import OutputFilter
+from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter, outcome_of_filter
+from unlabel.labels import is_missing, listing
 
 TRUE_LABELS = "label"  # what `fit` and `evaluate` call them: no predictions, and never stale
 
@@ -31,7 +30,8 @@ def refuse_other_values(column: pa.Array, name: str, classes: Sequence[Label]) -
     if named and not any(found is not None for found in label_positions(values, classes)):
         raise UnlabelError(
             f"The column {name!r} does not name labels of the model, but {str(named[0])!r}: choose "
-            "another one with update_column (--update-column)."
+            "another one.",
+            argument="update_column",
         )
 
 
@@ -56,12 +56,12 @@ def updated_labels(
     positions = label_positions(encoded.dictionary, fitted.classes_in)
     found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)
     old = found[encoded.indices.to_numpy()]
-    to = fitted.outcome.columns[old]
+    to = outcome_of_filter(fitted).columns[old]
     is_answer = (old == before) | (to < 0)
     if allowed is not None:
         is_answer |= ~allowed.lists[allowed.of_row, to]
     position = np.where(is_answer, answers, to)
-    new = texts.take(pa.array(position, mask=position < 0))  # a partial row may have no answer
+    new = texts.take(pa.array(position, mask=position < 0))  # without an answer, empty
     return pc.cast(pc.if_else(pa.array(old >= 0), new, cells), column.type)
 
 
@@ -82,11 +82,11 @@ class StaleRows:
     """Counts of the rows in which columns name labels that are no longer what they were."""
 
     def __init__(self, fitted: OutputFilter) -> None:
-        self._fitted = fitted
         self._names: list[str] = []
         self._rows = Counter[str]()
-        fates = zip(fitted.classes_in, fitted.outcome.columns.tolist(), strict=True)
-        self._is_stale = {str(label): to < 0 or fitted.classes[to] != label for label, to in fates}
+        after, columns = fitted.classes_out, outcome_of_filter(fitted).columns.tolist()
+        fates = zip(fitted.classes_in, columns, strict=True)
+        self._is_stale = {str(label): to < 0 or after[to] != label for label, to in fates}
 
     def find_columns(self, part: Part, updated: str | None) -> None:
         """Find the columns besides the `updated` one whose first texts are all labels.
@@ -109,18 +109,17 @@ class StaleRows:
     def count(self, part: Part, kept: Booleans | None) -> None:
         """Count the stale rows of a part, or those of them that are kept."""
         for name in self._names:
-            with suppress(RowError):  # of cells that are not labels, and so not stale
+            with suppress(UnlabelError):  # of cells that are not labels, and so not stale
                 column = plain(part.cells(name))
                 column = column if kept is None else column.filter(pa.array(kept))
                 for text, rows in zip(*column.value_counts().flatten(), strict=True):
                     self._rows[name] += rows.as_py() * self._is_stale.get(text.as_py(), False)
 
     def remarks(self) -> list[str]:
-        """Say in one sentence per column how to bring it up to date."""
-        which = "retired or changed" if self._fitted.has_destinations else "retired"
+        """Return one sentence per column that is not up to date."""
         return [
-            f"The column {name!r} still names {which} labels in {rows:,} "
-            f"row{'s' * (rows != 1)}: update it with --update-column {shlex.quote(name)}."
+            f"The column {name!r} still names removed or changed labels in {rows:,} "
+            f"row{'s' * (rows != 1)}: name it as the column to update."
             for name, rows in self._rows.items()
             if rows
         ]

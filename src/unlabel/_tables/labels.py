@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import is_missing, no_such_label
-from unlabel._set_aside import SetAside
+from unlabel._skipped import SkippedRows
 from unlabel._tables.cells import plain
 from unlabel._typing import Label
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
+from unlabel.labels import is_missing, no_such_label
 
 # As Arrow and JSON, Python, and spreadsheets write them.
 TRUTH_VALUES = {"true", "false", "True", "False", "TRUE", "FALSE"}
@@ -42,19 +42,16 @@ def label_positions(values: pa.Array, classes: Sequence[Label]) -> list[int | No
 
     A text matches the label with that text, and ``2.0`` the label 2; other texts are not read
     as numbers, since ``1e3`` may be a name. A number matches the label of that value, whether
-    the label is an int, a float or a text. A boolean matches the label True, 'True' or 'true'.
+    the label is an int or a text. A boolean matches the label 'True' or 'true'.
 
     Examples
     --------
-    >>> label_positions(pa.array([1.0, 0.5, 7.0]), [0, 1, 0.5])
-    [1, 2, None]
+    >>> label_positions(pa.array([1.0, 0.5, 7.0]), [0, 1])
+    [1, None, None]
     >>> label_positions(pa.array(["1", "2.0", "1e3"]), ["1", "2", "1000"])
     [0, 1, None]
     """
     position_of = positions_by_text(classes)
-    for position, label in enumerate(classes):
-        if isinstance(label, bool):  # Spark and Arrow write booleans in lower case
-            position_of.setdefault(str(label).lower(), position)
     # Floats from this size on skip whole numbers, so that one may stand for another.
     is_float = pa.types.is_floating(values.type)
     whole_below = 2.0 / np.finfo(values.type.to_pandas_dtype()).eps if is_float else math.inf
@@ -78,12 +75,11 @@ def true_labels(
     column: pa.Array,
     name: str,
     classes: Sequence[Label],
-    aside: SetAside | None = None,
+    skipped: SkippedRows | None = None,
 ) -> npt.NDArray[np.intp]:
     """Find the positions of a column's true labels among the labels of the model.
 
-    The position is -1 if the row is set aside. Without `aside`, where they are counted, no
-    row is.
+    The position is -1 if the row is skipped. Without `skipped`, where they are counted, no row is.
     """
     cells = label_cells(column, name)
     encoded = pc.dictionary_encode(cells, null_encoding="encode")
@@ -95,15 +91,13 @@ def true_labels(
             continue
         value = encoded.dictionary[code]
         label = None if is_missing(value.as_py()) else value.cast(pa.string()).as_py()
-        if aside is not None:
-            aside.add(label, int(counts[code]))
+        if skipped is not None:
+            skipped.add(label, int(counts[code]))
             continue
         row = int(np.argmax(indices == code))
         if label is None:
-            raise RowError(row, f" has no true label in column {name!r}: give it one.")
-        told = str(no_such_label(label, classes, ", and \0 has it as its true label"))
-        before, _, after = told.partition("\0")  # no label shows one: it would be escaped
-        raise RowError(row, after, before)
+            raise UnlabelError(f"It has no true label in column {name!r}: give it one.", row=row)
+        raise no_such_label(label, classes, row=row)
     found = np.array([-1 if each is None else each for each in positions], dtype=np.intp)
     return np.asarray(found[indices])
 
@@ -118,7 +112,8 @@ def label_cells(column: pa.Array, name: str) -> pa.Array:
     except pa.ArrowException as error:
         raise UnlabelError(
             f"The column {name!r} has the type {column.type} and true labels are texts or numbers: "
-            "choose another column with --label-column."
+            "choose another column.",
+            argument="label_column",
         ) from error
     return texts if pa.types.is_binary(column.type) or pa.types.is_null(column.type) else column
 

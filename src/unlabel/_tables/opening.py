@@ -61,16 +61,14 @@ def names_in(path: str | os.PathLike[str], reading: Reading) -> set[str]:
 
 def _refuse_misfits(path: Path, reading: Reading, is_json: bool) -> None:
     """Refuse options that are for JSON lines, or for other tables."""
-    other_labels = "other_labels (--other-labels)"
-    for_json = {"key (--key)": reading.key, other_labels: reading.other_labels == "retired"}
+    for_json = {"key": reading.key, "other_labels": reading.other_labels != "error"}
     for_others = {
-        "long (--long)": reading.long,
-        "list_column (--list-column)": reading.list_column,
-        "separator (--separator)": reading.separator,
+        "long": reading.long,
+        "list_column": reading.list_column,
+        "separator": reading.separator,
     }
-    for option, value in (for_others if is_json else for_json).items():
+    for argument, value in (for_others if is_json else for_json).items():
         if value:
             which, other = ("JSON lines", "columns") if is_json else ("columns", "JSON lines")
-            raise UnlabelError(
-                f"{shown(path)} has {which}, and {option} is for {other}: leave it out."
-            )
+            problem = f"It has {which}, and an option is for {other}: leave it out."
+            raise UnlabelError(problem, argument=argument, path=shown(path))

@@ -13,7 +13,7 @@ from unlabel._tables.files.formats import errors_naming
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.streaming import checked_rows
-from unlabel._typing import InputKind, Label, Progress
+from unlabel._typing import Kind, Label, Progress
 from unlabel.errors import UnlabelError
 
 
@@ -24,15 +24,15 @@ class Overview:
     layout: str
     rows: int
     classes: tuple[Label, ...]
-    input: str
+    kind: str
     smallest_sum: float | None  # of probabilities
     largest_sum: float | None
     top_labels: tuple[tuple[Label, int], ...]  # with the numbers of their rows, largest first
     beside: tuple[str, ...]  # columns or fields without confidences
     guess: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Give the facts as plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
         return asdict(self)
 
 
@@ -41,7 +41,7 @@ def overview(
     reading: Reading,
     *,
     classes: Sequence[Label] | None,
-    input: InputKind,
+    kind: Kind,
     label_column: str,
     progress: Progress,
 ) -> Overview:
@@ -52,21 +52,21 @@ def overview(
     tops = np.zeros(len(labels), dtype=np.int64)
     for part in predictions.parts(progress):
         with errors_naming(predictions.path, place=part.place, advice=predictions.guess):
-            rows = checked_rows(part, predictions, input, reading)
+            rows = checked_rows(part, predictions, kind, reading)
         beside = beside or (*part.others(),)
         tops += np.bincount(rows.argmax(axis=1), minlength=len(labels))
-        if input == "probabilities":
+        if kind == "probabilities":
             of_rows = rows.sum(axis=1, dtype=np.float64)
             sums += [float(of_rows.min()), float(of_rows.max())]
         count += len(rows)
     if not count:
-        raise UnlabelError(f"{predictions.path} has no rows: give a table with at least one.")
+        raise UnlabelError("It has no rows: give a table with at least one.", path=predictions.path)
     order = np.argsort(-tops, kind="stable").tolist()
     return Overview(
         predictions.layout,
         count,
         labels,
-        "log-probabilities" if predictions.logs else input,
+        "log-probabilities" if predictions.logs else kind,
         min(sums, default=None),
         max(sums, default=None),
         tuple((labels[at], int(tops[at])) for at in order if tops[at]),

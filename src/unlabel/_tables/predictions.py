@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 
-from unlabel._typing import Float64s, Floats, InputKind, Label, Progress
+from unlabel._typing import Float64s, Floats, Kind, Label, Progress
 from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:
     from unlabel._tables.rewriting import Rewriting, Rewritten
 
-TableInput = Literal["probabilities", "logits", "log-probabilities"]
-TABLE_INPUTS: tuple[TableInput, ...] = get_args(TableInput)
-OtherLabels = Literal["error", "retired"]
-UPPER = "_upper"  # behind the name of a score, the upper end of its interval
+TableKind = Literal["probabilities", "logits", "log-probabilities"]
+TABLE_KINDS: tuple[TableKind, ...] = get_args(TableKind)
+OtherLabels = Literal["error", "removed"]
 Format = Literal["parquet", "feather", "csv", "tsv", "jsonl", "npy", "npz"]
 
 
@@ -35,26 +34,27 @@ class Reading:
     normalize: bool = False  # divide each row by its sum first
     logs: bool = False  # whether the confidences are logarithms of probabilities
     partial: bool = False  # whether rows may name only some labels
-    other_labels: OtherLabels = "error"  # whether these are refused, or count as retired
+    other_labels: OtherLabels = "error"  # whether these are refused, or count as removed
 
 
-def kind_of(input: TableInput | None) -> InputKind | None:
-    """Give the kind of the rows that a filter gets: log-probabilities become probabilities."""
-    return "probabilities" if input == "log-probabilities" else input
+def kind_of(kind: TableKind | None) -> Kind | None:
+    """Return the kind of a table's rows, as which log-probabilities are probabilities."""
+    return "probabilities" if kind == "log-probabilities" else kind
 
 
 def reading_of(
-    input: TableInput | None, *, long: Sequence[str] | str | None = None, **options: Any
+    kind: TableKind | None, *, long: Sequence[str] | str | None = None, **options: Any
 ) -> Reading:
     """Turn the options of a command or function into a `Reading`."""
     if long is not None:
         names = long.split(",") if isinstance(long, str) else [*long]
         if len({*names}) != 3 or len(names) != 3 or "" in names:
             raise UnlabelError(
-                f"long (--long) is {long!r}: name three columns, with ids, labels and scores."
+                f"{long!r} does not name three columns: give those of ids, labels and scores.",
+                argument="long",
             )
         options["long"] = tuple(names)
-    return Reading(logs=input == "log-probabilities", **options)
+    return Reading(logs=kind == "log-probabilities", **options)
 
 
 class Part(Protocol):
@@ -121,22 +121,3 @@ class Predictions(Protocol):
 
         The function that is given returns the number of rows that it wrote.
         """
-
-
-def with_upper(lower: dict[str, pa.Array], upper: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """Put the upper ends of intervals behind the lower ones."""
-    refuse_names_of_upper(lower)
-    return {
-        key: column
-        for name in lower
-        for key, column in ((name, lower[name]), (name + UPPER, upper[name]))
-    }
-
-
-def refuse_names_of_upper(names: Collection[str]) -> None:
-    """Refuse labels whose names the upper ends of others would have, beside them."""
-    for name in (name + UPPER for name in names if name + UPPER in names):
-        raise UnlabelError(
-            f"{name!r} is a label, and would be the name of the upper ends of another one's "
-            "intervals: rename it, or leave out --interval."
-        )

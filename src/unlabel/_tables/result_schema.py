@@ -42,10 +42,10 @@ def result_schema(
     """
     require_columns(names, rewriting.needed, table)
     # An empty part goes the way of all others, so that the schemas cannot differ.
-    rewritten = rewriting.of(empty, empty.confidences(), rewriting.allowed(empty))
+    rewritten = rewriting.of(empty, empty.confidences())
     schema = write(rewritten).schema
     times = Counter(schema.names)
     for name in (*ADDED, *own):
         if times[name] > 1:
-            raise UnlabelError(f"{table} has a column {name!r} already: rename it first.")
+            raise UnlabelError(f"It has a column {name!r} already: rename it first.", path=table)
     return schema

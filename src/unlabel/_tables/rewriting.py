@@ -7,27 +7,26 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from unlabel._labels import as_labels
-from unlabel._partial import filter_partial, require_partial
-from unlabel._tables.allowing import Allowing
+from unlabel._method.restrict import restrict
+from unlabel._plans.outcome import Outcome
+from unlabel._tables.allowing import allowed_labels, check_lists
 from unlabel._tables.files.writing import plain_labels
 from unlabel._tables.label_columns import updated_labels
-from unlabel._tables.predictions import UPPER, Part, Reading
+from unlabel._tables.partial import filter_partial, require_partial
+from unlabel._tables.predictions import Part, Reading
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
-from unlabel.allow import Allowed
+from unlabel.allow import Allowed, BoundLists
+from unlabel.answers import AnswerRule, answer_columns
 from unlabel.errors import UnlabelError
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, outcome_of_filter
 
 OLD_LABEL, TOP_LABEL = "old_label", "top_label"
 REMOVED_MASS, NOT_ALLOWED = "removed_mass", "not_allowed"
-CERTAIN, ONLY_RETIRED = "certain", "only_retired"
-ADDED = (
-    *(OLD_LABEL, TOP_LABEL, CERTAIN, ONLY_RETIRED),
-    *(REMOVED_MASS, f"{REMOVED_MASS}{UPPER}", NOT_ALLOWED),
-)
-UNKNOWN = "unknown"
+CERTAIN, ONLY_REMOVED = "certain", "only_removed"
+ADDED = (OLD_LABEL, TOP_LABEL, CERTAIN, ONLY_REMOVED, REMOVED_MASS, NOT_ALLOWED)
 # The logarithm of nothing, as language models' APIs write it: JSON cannot hold infinity.
 LOG_OF_NOTHING = -9999.0
 
@@ -41,12 +40,10 @@ class ApplyOptions:
     removed_mass: bool = False
     only_changed: bool = False
     overwrite: bool = False
-    allow: Allowing | None = None
-    unknown_above: float | None = None
-    unknown: Label | None = None  # the answer above it, by default UNKNOWN
+    rule: AnswerRule | None = None
+    allow: BoundLists | None = None
+    allow_by: str | None = None  # the column with each row's list, where lists have names
     update_column: str | None = None
-    interval: bool = False  # whether both ends of the result of partial rows are written
-    top_k: bool = False  # whether partial rows name the labels with the largest scores
 
 
 class Rewritten(NamedTuple):
@@ -57,18 +54,14 @@ class Rewritten(NamedTuple):
     updated: dict[str, pa.Array]
     changed: Booleans  # whether the answer did
     kept: Booleans | None = None  # the rows that are written, if not all
-    upper: Floats | None = None  # the upper ends of confidences that are lower ends
-    unanswered: int = 0  # the number of rows that name retired labels only, and are not unknown
+    unknown: int = 0  # the number of rows whose answer is unknown
+    only_removed: int = 0  # the number of other rows, which name removed labels only
 
-    def as_logs(self) -> Rewritten:
-        """Give logarithms of the confidences."""
-        upper = None if self.upper is None else _logs(self.upper)
-        return self._replace(confidences=_logs(self.confidences), upper=upper)
-
-
-def _logs(confidences: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(confidences).clip(LOG_OF_NOTHING, 0.0))
+    def as_logs(self, dtype: npt.DTypeLike) -> Rewritten:
+        """Return logarithms of the confidences, in a float type."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.confidences).clip(LOG_OF_NOTHING, 0.0)
+        return self._replace(confidences=logs.astype(dtype))
 
 
 @dataclass(frozen=True)
@@ -79,85 +72,111 @@ class Rewriting:
     options: ApplyOptions
 
     def __post_init__(self) -> None:
-        _check_unknown(self.options, self.fitted)
-        _check_partial(self.options, self.fitted)
+        check_lists(self.options.allow, self.options.allow_by)
+        self._check_rule()
+        if self.options.reading.partial:
+            require_partial(self.fitted)
+            self._refuse_whole_row_options()
+        elif self.options.reading.other_labels != "error":
+            problem = "Only partial rows may name other labels than the model's."
+            raise UnlabelError(problem, argument="other_labels")
+
+    def _check_rule(self) -> None:
+        options, rule = self.options, self.options.rule
+        if rule is None:
+            return
+        if not (options.top_label or options.only_changed or options.update_column):
+            problem = "A rule decides about answers, and none is written: add the top label."
+            raise UnlabelError(problem, argument="rule")
+        rule.least(self.fitted.classes_out)  # refuses labels that the result does not have
+        rule.labels(self.fitted.classes_out, np.empty(0, dtype=np.intp))
+
+    def _refuse_whole_row_options(self) -> None:
+        if self.options.allow is not None:
+            problem = "Lists of allowed labels need whole rows, and these may be partial."
+            raise UnlabelError(problem, argument="allow")
+        if self.options.reading.normalize:
+            problem = "Only whole rows can be divided by their sums, and these may be partial."
+            raise UnlabelError(problem, argument="normalize")
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What becomes of the model's labels."""
+        return outcome_of_filter(self.fitted)
 
     @property
     def needed(self) -> list[str]:
         """The columns beside the confidences that must be there."""
-        allow = self.options.allow
-        names = (None if allow is None else allow.by, self.options.update_column)
+        names = (self.options.allow_by, self.options.update_column)
         return [name for name in names if name is not None]
 
     @property
     def first_sources(self) -> Columns:
         """The column of the first label that goes to each label of the result."""
-        outcome = self.fitted.outcome
-        if outcome.merge is None:
-            return outcome.retained
-        return outcome.retained[outcome.merge.sources[outcome.merge.starts]]
+        retained, merge = self.outcome.retained, self.outcome.merge
+        return retained if merge is None else retained[merge.sources[merge.starts]]
 
-    def allowed(self, part: Part) -> Allowed | None:
-        """Find the labels that each row of a part may have, if not all."""
-        allow = self.options.allow
-        return None if allow is None else allow.of_rows(part)
+    @cached_property
+    def rule(self) -> AnswerRule:
+        """The rule that was given, or that of the largest label."""
+        return self.options.rule or AnswerRule()
 
-    def of(self, part: Part, rows: Floats, allowed: Allowed | None = None) -> Rewritten:
-        """Rewrite a part with its validated `rows`."""
+    def of(self, part: Part, rows: Floats) -> Rewritten:
+        """Check and filter the rows of a part, and answer them."""
         if self.options.reading.partial:
             return self._of_partial(part, rows)
-        options, allow = self.options, self.options.allow
-        filtered = self.fitted.filter_checked(
-            rows,
-            with_mass=options.removed_mass or options.unknown_above is not None,
-            allowed=allowed,
-            absolute=allow is not None and allow.scores == "absolute",
-        )
-        before, answers = rows.argmax(axis=1), _top(filtered.rows, allowed)
-        rewritten = self._answered(
-            part, filtered.rows, before, answers, filtered.removed_mass, allowed
-        )
-        if allow is not None and allow.not_allowed:
-            rewritten.added[NOT_ALLOWED] = pa.array(filtered.not_allowed)
-        return rewritten
+        classes, allowed = self.fitted.classes_out, None
+        if self.options.allow is not None:
+            allowed = allowed_labels(self.options.allow, self.options.allow_by, part)
+        found = self.fitted.run(rows if allowed is None else self._fine(rows))
+        confidences, mass = found.confidences, found.removed_mass
+        answers = answer_columns(self.rule, classes, confidences, mass, allowed)
+        before, unknown = rows.argmax(axis=1), int(np.count_nonzero(answers < 0))
+        rewritten = self._answered(part, before, answers, mass, allowed)
+        if allowed is not None:
+            confidences = confidences.copy()
+            rewritten.added[NOT_ALLOWED] = pa.array(restrict(confidences, *allowed))
+            confidences = confidences.astype(rows.dtype, copy=False)
+        return rewritten._replace(confidences=confidences, unknown=unknown)
+
+    def _fine(self, rows: Floats) -> Floats:
+        """Return rows in a type that keeps what little the allowed labels may have."""
+        is_linear = self.fitted.kind == "probabilities" and self.fitted.temperature == 1
+        kind = np.promote_types(rows.dtype, np.float32 if is_linear else np.float64)
+        return rows.astype(kind, copy=False)
 
     def _of_partial(self, part: Part, rows: Floats) -> Rewritten:
-        options = self.options
-        found = filter_partial(self.fitted, rows, part.elsewhere(), largest=options.top_k)
+        found = filter_partial(self.fitted, rows, part.elsewhere())
         before = np.where(np.isnan(rows), -1.0, rows).argmax(axis=1)
         before[np.isnan(rows).all(axis=1)] = -1  # none of the model's labels was named
-        rewritten = self._answered(part, found.lower, before, found.top.copy(), found.removed_mass)
-        added, only_retired, certain = rewritten.added, found.top < 0, found.certain
-        unanswered = only_retired
-        if options.unknown_above is not None:
-            is_unknown = found.removed_mass > options.unknown_above
-            cannot_be = found.removed_mass_upper <= options.unknown_above
-            certain, unanswered = is_unknown | (certain & cannot_be), only_retired & ~is_unknown
-        if options.top_label or options.only_changed:
-            added[CERTAIN], added[ONLY_RETIRED] = pa.array(certain), pa.array(only_retired)
-        if options.removed_mass and options.interval:
-            added[f"{REMOVED_MASS}{UPPER}"] = pa.array(found.removed_mass_upper)
+        named = np.nan_to_num(found.confidences, nan=0.0)
+        classes, mass = self.fitted.classes_out, found.removed_mass
+        answers = answer_columns(self.rule, classes, named, mass)
+        is_unknown = answers < 0
+        answers[found.only_removed] = -1
+        rewritten = self._answered(part, before, answers, mass)
+        if self.options.top_label or self.options.only_changed:
+            rewritten.added[CERTAIN] = pa.array(found.certain)
+            rewritten.added[ONLY_REMOVED] = pa.array(found.only_removed)
         return rewritten._replace(
-            upper=found.upper if options.interval else None,
-            unanswered=int(unanswered.sum()),
+            confidences=found.confidences,
+            unknown=int(np.count_nonzero(is_unknown)),
+            only_removed=int(np.count_nonzero(found.only_removed & ~is_unknown)),
         )
 
     def _answered(
         self,
         part: Part,
-        confidences: Floats,
         before: Columns,
         answers: Columns,
-        removed_mass: Float64s | None,
+        removed_mass: Float64s,
         allowed: Allowed | None = None,
     ) -> Rewritten:
-        """Give answers, columns of the result's labels, as the options want them."""
+        """Write answers, columns of the result's labels, as the options want them."""
         options = self.options
-        changed = self.fitted.has_changed(before, answers) | (answers < 0)
-        if options.unknown_above is not None and removed_mass is not None:
-            is_unknown = removed_mass > options.unknown_above
-            answers[is_unknown] = len(self.fitted.classes)
-            changed |= is_unknown
+        changed = self.outcome.has_changed(before, answers) | (answers < 0)
+        if self.rule.unknown is not None:
+            answers = np.where(answers < 0, len(self.fitted.classes_out), answers)
         updated, name = {}, options.update_column
         if name is not None:
             updated[name] = updated_labels(
@@ -171,14 +190,13 @@ class Rewriting:
         if options.removed_mass:
             added[REMOVED_MASS] = pa.array(removed_mass)
         kept = changed if options.only_changed else None
-        return Rewritten(confidences, added, updated, changed, kept)
+        return Rewritten(np.empty(0), added, updated, changed, kept)
 
     @property
     def _answers(self) -> tuple[Label, ...]:
-        """The result's labels and, behind them, unknown if it may be the answer."""
-        if self.options.unknown_above is None:
-            return self.fitted.classes
-        return *self.fitted.classes, _unknown(self.options)
+        """The result's labels and, behind them, unknown if it has a name."""
+        unknown = self.rule.unknown
+        return self.fitted.classes_out + (() if unknown is None else (unknown,))
 
     @cached_property
     def _labels(self) -> pa.Array:
@@ -187,59 +205,3 @@ class Rewriting:
     @cached_property
     def _old_labels(self) -> pa.Array:
         return pa.array(plain_labels(self.fitted.classes_in))
-
-
-def _check_partial(options: ApplyOptions, fitted: OutputFilter) -> None:
-    """Refuse filters and options that need whole rows, and options that need partial ones."""
-    if options.reading.partial:
-        require_partial(fitted)
-        if options.allow is not None:
-            raise UnlabelError("Lists of allowed labels need whole rows: leave out --partial.")
-        if options.reading.normalize:
-            raise UnlabelError("Only whole rows can be divided by their sums: leave out --partial.")
-        return
-    for option, is_given in (
-        ("interval (--interval)", options.interval),
-        ("top_k (--top-k)", options.top_k),
-        ("other_labels (--other-labels)", options.reading.other_labels != "error"),
-    ):
-        if is_given:
-            raise UnlabelError(f"{option} is for partial rows: add partial (--partial).")
-
-
-def _top(rows: Floats, allowed: Allowed | None) -> Columns:
-    """Find the top label of each row; it is an allowed one even if all of them have nothing."""
-    top: Columns = rows.argmax(axis=1)
-    if allowed is not None:
-        nothing = np.flatnonzero(rows.max(axis=1, initial=0.0) == 0)
-        top[nothing] = allowed.lists[allowed.of_row[nothing]].argmax(axis=1)
-    return top
-
-
-def _unknown(options: ApplyOptions) -> Label:
-    return UNKNOWN if options.unknown is None else options.unknown
-
-
-def _check_unknown(options: ApplyOptions, fitted: OutputFilter) -> None:
-    """Refuse a threshold or a name for unknown that cannot be meant."""
-    above = options.unknown_above
-    if above is None:
-        if options.unknown is not None:
-            raise UnlabelError(
-                "unknown (--unknown) is the answer above a removed mass: give that with "
-                "unknown_above (--unknown-above)."
-            )
-        return
-    if not 0 <= above <= 1:
-        raise UnlabelError(
-            f"unknown_above (--unknown-above) is {above}: give a probability, from 0 to 1."
-        )
-    if not (options.top_label or options.only_changed or options.update_column):
-        raise UnlabelError(
-            "unknown_above (--unknown-above) changes answers and none is written: add top_label "
-            "(--top-label)."
-        )
-    [unknown] = as_labels([_unknown(options)], "unknown")
-    if not str(unknown) or str(unknown) in map(str, fitted.classes):
-        which = f"{unknown!r} is a label of the result" if str(unknown) else "Unknown has no name"
-        raise UnlabelError(f"{which}: give another name with unknown (--unknown).")

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from unlabel._tables.allowing import Allowing, allowing
+from unlabel._files.atomic import refuse_existing
+from unlabel._tables.files.formats import ENDINGS
 from unlabel._tables.files.streams import STANDARD, shown
 from unlabel._tables.predictions import OtherLabels, Reading, kind_of, reading_of
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
-from unlabel._typing import Scores
-from unlabel.allow import AllowLists, Missing, Unmatched
+from unlabel.allow import bind
+from unlabel.answers import AnswerRule
 from unlabel.cli.changes import count_changes
 from unlabel.cli.options import (
     FilterFile,
@@ -24,9 +25,11 @@ from unlabel.cli.options import (
     Long,
     Normalize,
     Separator,
-    TableInput,
+    TableKindOption,
+    of_kind,
+    refuse_swapped,
 )
-from unlabel.cli.output import ends_on_closed_pipe, print_line, progress_bar
+from unlabel.cli.output import Quiet, ends_on_closed_pipe, print_line, progress_bar
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 
@@ -35,15 +38,15 @@ ANSWERS, ALLOWED, PARTIAL = "Answers", "Allowed labels", "Partial rows"
 
 
 def apply(
+    table: Annotated[Path, typer.Argument(help="Table of confidences, or - for standard input.")],
     filter: FilterFile,
-    predictions: Annotated[
-        Path, typer.Argument(help="Table of confidences, or - for standard input.")
-    ],
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="The table to write, or - for standard output, which is the default if the input "
-            "is -."
+            "is -.",
         ),
     ] = None,
     top_label: Annotated[
@@ -58,7 +61,7 @@ def apply(
         bool,
         typer.Option(
             "--removed-mass",
-            help="Add the mass of retired labels as `removed_mass`.",
+            help="Add the mass of removed labels as `removed_mass`.",
             rich_help_panel=ANSWERS,
         ),
     ] = False,
@@ -76,21 +79,15 @@ def apply(
         typer.Option(
             help="A column of labels, such as predictions, to bring up to date. The old top label "
             "becomes the new one; another label becomes its destination, or the new top label if "
-            "it was retired or split, or its destination is not allowed. Other texts stay.",
+            "it was removed or split, or its destination is not allowed. Other texts stay.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    unknown_above: Annotated[
-        float | None,
+    rule: Annotated[
+        Path | None,
         typer.Option(
-            help="The new top label is unknown if the removed mass is above this.",
-            rich_help_panel=ANSWERS,
-        ),
-    ] = None,
-    unknown: Annotated[
-        str | None,
-        typer.Option(
-            help="The name for unknown. Default: unknown. Labels that are numbers become texts.",
+            metavar="FILE",
+            help="The rule for answers, a .toml file: when the new top label is unknown.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
@@ -104,63 +101,16 @@ def apply(
     allow_by: Annotated[
         str | None,
         typer.Option(
-            help="The column with each row's list, if there is more than one list.",
+            help="The column with each row's list.",
             rich_help_panel=ALLOWED,
         ),
     ] = None,
-    allow_unmatched: Annotated[
-        Unmatched,
-        typer.Option(
-            help="Refuse or ignore listed labels that the filter does not give.",
-            rich_help_panel=ALLOWED,
-        ),
-    ] = "error",
-    allow_missing: Annotated[
-        Missing,
-        typer.Option(
-            help="Refuse rows whose list does not exist, or allow them all labels.",
-            rich_help_panel=ALLOWED,
-        ),
-    ] = "error",
-    scores: Annotated[
-        Scores,
-        typer.Option(
-            help="Divide allowed labels by their sum, or leave them as they are.",
-            rich_help_panel=ALLOWED,
-        ),
-    ] = "renormalised",
-    not_allowed: Annotated[
-        bool,
-        typer.Option(
-            "--not-allowed",
-            help="Add the mass of labels that are not allowed as `not_allowed`.",
-            rich_help_panel=ALLOWED,
-        ),
-    ] = False,
     partial: Annotated[
         bool,
         typer.Option(
             "--partial",
-            help="Rows may name only some labels, as top-k answers do. Needs a mask, or a filter "
-            "that retires no label.",
-            rich_help_panel=PARTIAL,
-        ),
-    ] = False,
-    interval: Annotated[
-        bool,
-        typer.Option(
-            "--interval",
-            help="Add the largest value that each label of a partial row can have, with the "
-            "suffix _upper.",
-            rich_help_panel=PARTIAL,
-        ),
-    ] = False,
-    top_k: Annotated[
-        bool,
-        typer.Option(
-            "--top-k",
-            help="Partial rows name the labels with the largest scores, so that more answers are "
-            "certain.",
+            help="Rows may name only some labels, those with the largest scores, as top-k answers "
+            "do. Needs a mask, or a filter that removes no label.",
             rich_help_panel=PARTIAL,
         ),
     ] = False,
@@ -168,11 +118,11 @@ def apply(
         OtherLabels,
         typer.Option(
             help="Refuse labels in partial rows that the model does not have, or count them as "
-            "retired.",
+            "removed.",
             rich_help_panel=PARTIAL,
         ),
     ] = "error",
-    input: TableInput = None,
+    kind: TableKindOption = None,
     format: FormatOption = None,
     separator: Separator = None,
     list_column: ListColumn = None,
@@ -183,6 +133,7 @@ def apply(
         Literal["local", "spark"],
         typer.Option(help="spark needs its extra and writes a folder of .parquet or .csv files."),
     ] = "local",
+    quiet: Quiet = False,
     force: Force = False,
 ) -> None:
     """Apply a filter to a table of predictions.
@@ -192,16 +143,22 @@ def apply(
     the model's; columns without confidences stay as they are.
     """
     if out is None:
-        if predictions != STANDARD:
-            raise UnlabelError("Name the table to write with --out, or - for standard output.")
+        if table != STANDARD:
+            raise UnlabelError("Name the table to write, or - for standard output.", argument="out")
         out = STANDARD
-    fitted = OutputFilter.load(filter).taking(kind_of(input))
+    if out != STANDARD:
+        refuse_existing(out, force=force)
+    refuse_swapped(table, filter, "a table", *ENDINGS)
+    fitted = of_kind(OutputFilter.load(filter), kind_of(kind))
+    lists = None
+    if allow is not None:
+        lists = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,
         only_changed=only_changed,
         reading=reading_of(
-            input,
+            kind,
             format=format,
             separator=separator,
             list_column=list_column,
@@ -212,62 +169,43 @@ def apply(
             other_labels=other_labels,
         ),
         overwrite=force,
-        allow=allowing(
-            fitted,
-            None if allow is None else AllowLists.read(allow),
-            by=allow_by,
-            missing=allow_missing,
-            unmatched=allow_unmatched,
-            scores=scores,
-            not_allowed=not_allowed,
-        ),
-        unknown_above=unknown_above,
-        unknown=unknown,
+        rule=None if rule is None else AnswerRule.load(rule),
+        allow=lists,
+        allow_by=allow_by,
         update_column=update_column,
-        interval=interval,
-        top_k=top_k,
     )
-    changes = count_changes(fitted) + _count_unused(options.allow)
+    changes = count_changes(fitted)
     if engine == "spark":
         _refuse_local_options(options.reading)
         from unlabel.spark.files import apply_with_spark
 
-        written = apply_with_spark(fitted, predictions, out, options)
+        written = apply_with_spark(fitted, table, out, options)
         print_line(f"{out}: {written:,} rows written ({changes}).")
         return
-    has_size, is_piped = predictions != STANDARD, out == STANDARD
+    has_size = table != STANDARD
     with (
         ends_on_closed_pipe(),
-        progress_bar(f"Filtering {predictions.name}", shown=has_size) as progress,
+        progress_bar(f"Filtering {table.name}", shown=has_size) as progress,
     ):
-        applied = apply_table(fitted, predictions, out, options, progress)
+        applied = apply_table(fitted, table, out, options, progress)
+    unknown = f", {applied.unknown:,} of these to unknown" if rule is not None else ""
     print_line(
         f"{shown(out, 'standard output')}: {applied.written:,} rows written; the top label changed "
-        f"in {applied.changed:,} of {applied.rows:,} ({changes}).",
-        to_error=is_piped,
+        f"in {applied.changed:,} of {applied.rows:,}{unknown} ({changes})."
     )
     for remark in applied.remarks:
-        print_line(remark, to_error=is_piped)
+        print_line(remark)
 
 
 def _refuse_local_options(reading: Reading) -> None:
     """Refuse options of reading that Spark does not have."""
     given = {
-        "--format": reading.format,
-        "--separator": reading.separator,
-        "--key": reading.key,
-        "--long": reading.long,
-        "--partial": reading.partial,
-        "--input log-probabilities": reading.logs,
+        "format": reading.format,
+        "separator": reading.separator,
+        "key": reading.key,
+        "long": reading.long,
+        "partial": reading.partial,
+        "kind": reading.logs,
     }
-    for option in (option for option, value in given.items() if value):
-        raise UnlabelError(f"{option} is not for Spark: leave it out, or --engine spark.")
-
-
-def _count_unused(allow: Allowing | None) -> str:
-    """Count the labels of lists that the filter does not give."""
-    if allow is None:
-        return ""
-    counts = {"ignored": len(allow.matched.unmatched), "retired": allow.matched.retired}
-    parts = [f"{count} {what}" for what, count in counts.items() if count]
-    return f"; labels in lists: {' and '.join(parts)}" if parts else ""
+    for argument in (argument for argument, value in given.items() if value):
+        raise UnlabelError("Spark does not have this: leave it out.", argument=argument)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from unlabel._plans.check import check
 from unlabel.filter import OutputFilter
 
 
 def count_changes(fitted: OutputFilter) -> str:
-    """Count the labels that are retired, merged, renamed and split.
+    """Count the labels that are removed, merged, renamed and split.
 
     Examples
     --------
+    >>> classes = ["cat", "dog", "lynx", "puma", "colour"]
     >>> plan = {"cat": None, "lynx": "other", "puma": "other", "colour": "color"}
-    >>> count_changes(OutputFilter.mask(["cat", "dog", "lynx", "puma", "colour"], plan))
-    '1 of 5 labels retired, 2 merged into 1, 1 renamed'
+    >>> count_changes(OutputFilter.from_plan(plan, classes=classes))
+    '1 of 5 labels removed, 2 merged into 1, 1 renamed'
     """
-    found = check(fitted.plan, fitted.classes_in)
+    found = fitted.plan.check(fitted.classes_in)
     changes = [
-        (len(found.retired), "retired"),
+        (len(found.removed), "removed"),
         (len(found.merged), f"merged into {len(found.merged_into)}"),
         (len(found.renamed), "renamed"),
         (len(found.split), "split"),

@@ -1,4 +1,4 @@
-"""Retire labels of two real classifiers, and compare with retraining them.
+"""Remove labels of two real classifiers, and compare with retraining them.
 
 One is trained on the spot, on handwritten digits. The other is a ResNet18 on CIFAR-10,
 whose outputs come with the package.
@@ -28,16 +28,18 @@ from unlabel.cli.summary_table import show
 from unlabel.evaluation.samples import load_cifar10
 from unlabel.evaluation.summary import summarise, write_summary
 from unlabel.evaluation.trial import without
+from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.metrics import expected_calibration_error, kl_divergence
+from unlabel.plan import LabelPlan
 
 WORDS = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-RETIRED = ["three", "eight"]
+REMOVED = ["three", "eight"]
 FORGET_SET = "F2"
 
 
-def retire_digits(folder: Path) -> Table:
-    """Train on handwritten digits, retire two labels and compare; leave tables and the filter."""
+def remove_digits(folder: Path) -> Table:
+    """Train on handwritten digits, remove two labels and compare; leave tables and the filter."""
     _make(folder)
     images, digits = load_digits(return_X_y=True)
     images, test_images, labels, test_labels = _halves(images, WORDS[digits], 0.4)
@@ -48,19 +50,21 @@ def retire_digits(folder: Path) -> Table:
     _write(folder / "reference.csv", model.classes_, reference, reference_labels)
     _write(folder / "predictions.csv", model.classes_, test)
 
-    kept = ~np.isin(labels, RETIRED)
+    kept = ~np.isin(labels, REMOVED)
     retrained, again = (_train(images[kept], labels[kept], seed=seed) for seed in (0, 1))
-    judged = ~np.isin(test_labels, RETIRED)
+    judged = ~np.isin(test_labels, REMOVED)
     goal = retrained.predict_proba(test_images[judged])
 
     def filtered(source: Any, **options: Any) -> Floats:
         """Fit on the reference rows, and filter the confidences on the judged rows."""
         known = np.isin(reference_labels, source.classes_)
         rows, classes = source.predict_proba(reference_images[known]), source.classes_
-        options["remove"] = [label for label in RETIRED if label in classes]
-        fitted = fit_filter(rows, reference_labels[known], classes=classes, **options)
-        if options == {"remove": RETIRED}:
-            fitted.save(folder / "retired.safetensors", overwrite=True)
+        remove = [label for label in REMOVED if label in classes]
+        given = reference_labels[known]
+        fit = fit_filter(rows, given, classes=classes, plan=LabelPlan(remove), **options)
+        fitted = OutputFilter(**fit.state)
+        if remove and not options:
+            fitted.save(folder / "removed.safetensors")
         return fitted.apply(source.predict_proba(test_images[judged]))
 
     return _comparison(
@@ -79,7 +83,7 @@ def retire_digits(folder: Path) -> Table:
     )
 
 
-def retire_cifar10(folder: Path) -> RenderableType:
+def remove_cifar10(folder: Path) -> RenderableType:
     """Evaluate the removal of labels from a real network; leave its tables and two pages."""
     _make(folder)
     outputs = load_cifar10()
@@ -92,7 +96,7 @@ def retire_cifar10(folder: Path) -> RenderableType:
     ):
         _write(folder / f"{name}.parquet", classes, logits, outputs.labels)
     summary = summarise(outputs.trial(FORGET_SET))
-    write_summary(summary, folder / "summary.json", overwrite=True)
+    write_summary(summary, folder / "summary.json")
     pages = {
         "report.html": report.render(summary),
         "explore.html": explore.render(
@@ -100,12 +104,12 @@ def retire_cifar10(folder: Path) -> RenderableType:
             outputs.classes,
             outputs.labels,
             _ids(len(outputs.base)),
-            input="logits",
+            kind="logits",
             title="ResNet18 on CIFAR-10",
         ),
     }
     for name, page in pages.items():
-        with whole_file(folder / name, overwrite=True) as part:
+        with whole_file(folder / name) as part:
             part.write_text(page, encoding="utf-8")
     return show(summary)
 
@@ -146,7 +150,7 @@ def _comparison(
     outputs: dict[str, Floats], goal: Floats, labels: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> Table:
     table = Table(
-        title=f"Handwritten digits without {' and '.join(RETIRED)}: {len(labels)} test images of "
+        title=f"Handwritten digits without {' and '.join(REMOVED)}: {len(labels)} test images of "
         "retained labels",
         caption="Lower is better in all but accuracy; divergence: KL to the retrained model",
     )

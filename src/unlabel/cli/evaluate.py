@@ -10,26 +10,27 @@ import typer
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._printing import printable
 from unlabel._tables.predictions import kind_of, reading_of
-from unlabel._typing import Truth
+from unlabel.answers import AnswerRule
 from unlabel.cli.options import (
+    AllowChance,
     Classes,
     Force,
     FormatOption,
-    FromColumn,
     Keep,
     Key,
     ListColumn,
     Long,
     Normalize,
+    Plan,
     Remove,
     Separator,
     Strict,
-    TableInput,
-    ToColumn,
+    TableKindOption,
     class_names,
 )
-from unlabel.cli.output import console, progress_bar
+from unlabel.cli.output import Quiet, console, progress_bar
 from unlabel.errors import UnlabelError
+from unlabel.evaluation.truth import Truth
 
 CONDITION_IS_MET = 3  # the exit code
 
@@ -39,12 +40,11 @@ def evaluate(
         Path,
         typer.Argument(help="Table of the model's confidences, with true labels if there are any."),
     ],
+    plan: Plan = None,
     remove: Remove = None,
     keep: Keep = None,
-    from_column: FromColumn = None,
-    to_column: ToColumn = None,
     filter: Annotated[
-        Path | None, typer.Option(help="A filter fitted on other rows, instead of --remove.")
+        Path | None, typer.Option(help="A filter fitted on other rows, instead of a change.")
     ] = None,
     retrained: Annotated[
         list[Path] | None,
@@ -59,7 +59,7 @@ def evaluate(
             "--same-recipe", help="Declare that the retrained models differ only in their seeds."
         ),
     ] = False,
-    input: TableInput = None,
+    kind: TableKindOption = None,
     label_column: Annotated[
         str | None,
         typer.Option(
@@ -70,10 +70,11 @@ def evaluate(
     truth: Annotated[
         Truth, typer.Option(help="Whether true labels are the model's (old) or already new ones.")
     ] = "old",
-    unknown_above: Annotated[
-        float | None,
-        typer.Option(help="The new answer is unknown if the removed mass is above this."),
+    rule: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A rule for when answers are unknown, a .toml file."),
     ] = None,
+    allow_chance: AllowChance = False,
     classes: Classes = None,
     format: FormatOption = None,
     separator: Separator = None,
@@ -96,11 +97,12 @@ def evaluate(
     ] = None,
     date: Annotated[str | None, typer.Option(help="A date for the summary. Default: none.")] = None,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show the effect of changing labels, beside mask and retrained models.
 
-    With --remove or --keep, a filter is fitted on half of the rows. Filters are judged on rows that
-    they were not fitted on.
+    With --plan, --remove or --keep, a filter is fitted on half of the rows. Filters are judged on
+    rows that they were not fitted on.
     """
     # Slow to import, and needed by no other command.
     from unlabel._tables.evaluate import evaluate_tables
@@ -112,26 +114,26 @@ def evaluate(
     conditions = [parse_condition(text) for text in fail_if or []]
     outputs = [path for path in (json, markdown) if path is not None]
     for path in outputs:
-        refuse_existing(path, overwrite=force)
+        refuse_existing(path, force=force)
     if len({path.absolute() for path in outputs}) < len(outputs):
         raise UnlabelError(f"--json and --markdown are both {json}: give two names.")
     with progress_bar("Evaluating") as progress:
         summary = evaluate_tables(
             base,
+            plan=plan,
             remove=remove,
             keep=keep,
-            from_column=from_column,
-            to_column=to_column,
             filter=filter,
             retrained=retrained or [],
             same_recipe=same_recipe,
-            input=kind_of(input),
+            kind=kind_of(kind),
             label_column=label_column,
             truth=truth,
-            unknown_above=unknown_above,
+            rule=None if rule is None else AnswerRule.load(rule),
+            allow_chance=allow_chance,
             classes=class_names(classes),
             reading=reading_of(
-                input,
+                kind,
                 format=format,
                 separator=separator,
                 list_column=list_column,
@@ -145,9 +147,9 @@ def evaluate(
         )
     failures = [said for condition in conditions if (said := condition.failure(summary))]
     if json is not None:
-        write_summary(summary, json, overwrite=force)
+        write_summary(summary, json)
     if markdown is not None:
-        with whole_file(markdown, overwrite=force) as part:
+        with whole_file(markdown) as part:
             part.write_text(as_markdown(summary, failures), encoding="utf-8")
     console.print(show(summary))
     for failure in failures:

@@ -19,10 +19,10 @@ from unlabel.cli.options import (
     Long,
     Normalize,
     Separator,
-    TableInput,
+    TableKindOption,
     class_names,
 )
-from unlabel.cli.output import print_line, progress_bar
+from unlabel.cli.output import Quiet, print_line, progress_bar
 
 
 def explore(
@@ -37,7 +37,7 @@ def explore(
     title: Annotated[
         str | None, typer.Option(help="The page's heading. Default: the table's name.")
     ] = None,
-    input: TableInput = None,
+    kind: TableKindOption = None,
     label_column: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +61,7 @@ def explore(
     long: Long = None,
     normalize: Normalize = False,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Turn a table into a page on which to try changes of labels, a single HTML file.
 
@@ -70,14 +71,14 @@ def explore(
     # Slow to import, and needed by few commands.
     from unlabel.explore.table import explore_table
 
-    refuse_existing(out, overwrite=force)
+    refuse_existing(out, force=force)
     with progress_bar(f"Reading {table.name}") as progress:
         page, remarks = explore_table(
             table,
             classes=class_names(classes),
-            input=kind_of(input) or "probabilities",
+            kind=kind_of(kind) or "probabilities",
             reading=reading_of(
-                input,
+                kind,
                 format=format,
                 separator=separator,
                 list_column=list_column,
@@ -91,7 +92,7 @@ def explore(
             rows=rows,
             progress=progress,
         )
-    with whole_file(out, overwrite=force) as part:
+    with whole_file(out) as part:
         part.write_text(page.html, encoding="utf-8")
     sampled = f"a sample of {page.rows:,} of" if page.rows < page.of else "all"
     print_line(

@@ -1,8 +1,9 @@
-"""Print a filter: the destinations of its labels, and where the means of retired ones go."""
+"""Print a filter: the destinations of its labels, and where the means of removed ones go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,11 +12,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unlabel._labels import known_columns, listing
+from unlabel._plans.outcome import REMOVED, changes_by_column, digest_of
+from unlabel._plans.parts import parts_of
 from unlabel._printing import printable
 from unlabel.cli.changes import count_changes
-from unlabel.filter import OutputFilter
-from unlabel.plan import RETIRED
+from unlabel.filter import OutputFilter, outcome_of_filter
+from unlabel.labels import listing
 
 MOST_LABELS = 20
 MOST_DESTINATIONS = 3
@@ -24,18 +26,18 @@ BAR_WIDTH = 24
 
 def describe(fitted: OutputFilter, protocol: int, *, all_labels: bool = False) -> RenderableType:
     """Describe a filter for the terminal."""
-    most = len(fitted.classes_in + fitted.classes) if all_labels else MOST_LABELS
+    most = len(fitted.classes_in + fitted.classes_out) if all_labels else MOST_LABELS
     facts = Table.grid(padding=(0, 2))
     for name, value in (
         ("title", fitted.plan.title),
         ("note", fitted.plan.note),
         ("changes", count_changes(fitted)),
-        ("retired", f"{len(fitted.removed)}: {listing(fitted.removed, most)}"),
-        ("result", f"{len(fitted.classes)}: {listing(fitted.classes, most)}"),
+        ("removed", f"{len(fitted.removed)}: {listing(fitted.removed, most)}"),
+        ("result", f"{len(fitted.classes_out)}: {listing(fitted.classes_out, most)}"),
         ("method", fitted.method),
-        ("input", fitted.input),
+        ("kind", fitted.kind),
         ("temperature", f"{fitted.temperature:.4g}" if fitted.temperature != 1 else "1 (none)"),
-        ("plan", fitted.plan.digest),
+        ("plan", digest_of(fitted.plan)),
         ("protocol", str(protocol)),
     ):
         if value:
@@ -56,10 +58,10 @@ def as_dict(fitted: OutputFilter, protocol: int) -> dict[str, Any]:
     return {
         "protocol": protocol,
         "method": fitted.method,
-        "input": fitted.input,
+        "kind": fitted.kind,
         "temperature": fitted.temperature,
         "classes_in": fitted.classes_in,
-        "classes": fitted.classes,
+        "classes_out": fitted.classes_out,
         "removed": [
             {"label": label, "reference_rows": rows}
             for label, rows in zip(fitted.removed, fitted.counts, strict=True)
@@ -68,10 +70,10 @@ def as_dict(fitted: OutputFilter, protocol: int) -> dict[str, Any]:
             "title": plan.title,
             "note": plan.note,
             "unlisted": plan.unlisted,
-            "digest": plan.digest,
+            "digest": digest_of(plan),
             "changes": [
                 {"from": label, "to": [{"label": to, "weight": weight} for to, weight in parts]}
-                for label, parts in plan.parts
+                for label, parts in parts_of(plan)
             ],
         },
     }
@@ -79,16 +81,15 @@ def as_dict(fitted: OutputFilter, protocol: int) -> dict[str, Any]:
 
 def _destinations(fitted: OutputFilter, all_labels: bool) -> Iterator[tuple[str, str]]:
     """Name the destination of each label that goes to others, or of every label."""
-    listed = known_columns(fitted.plan, fitted.classes_in).tolist()
-    changes = dict(zip(listed, (parts for _, parts in fitted.plan.parts), strict=True))
+    columns = outcome_of_filter(fitted).columns
+    changes = changes_by_column(fitted.plan, fitted.classes_in)
     for column, label in enumerate(fitted.classes_in):
         if parts := changes.get(column):
             shares = [f" {weight:.4g}" if len(parts) > 1 else "" for _, weight in parts]
             pairs = zip(parts, shares, strict=True)
             yield repr(label), ", ".join(f"{to!r}{share}" for (to, _), share in pairs)
         elif all_labels:
-            is_retired = fitted.outcome.columns[column] == RETIRED
-            yield repr(label), "(retired)" if is_retired else "(stays)"
+            yield repr(label), "(removed)" if columns[column] == REMOVED else "(stays)"
 
 
 def _destination_table(destinations: Sequence[tuple[str, str]], most: int) -> RenderableType:
@@ -103,23 +104,23 @@ def _destination_table(destinations: Sequence[tuple[str, str]], most: int) -> Re
 
 
 def _redistribution(fitted: OutputFilter, most: int) -> RenderableType:
-    if fitted.method == "literal":
-        return Text("The published algorithm to the letter, for audit only.")
     if fitted.method == "mask":
-        return Text("The mass of retired labels goes to the others in proportion to theirs.")
+        return Text("The mass of removed labels goes to the others in proportion to theirs.")
+    # A mean passes the steps before its own unchanged: it holds none of their labels.
+    means = replace(fitted, kind="probabilities", temperature=1.0).apply(fitted.means)
     chart = Table(box=None, pad_edge=False)
-    for heading in ("retired", "rows", "goes to", ""):
+    for heading in ("removed", "rows", "goes to", ""):
         chart.add_column(heading, justify="right" if heading == "rows" else "left")
-    rows = zip(fitted.removed, fitted.counts, fitted.filtered_means(), strict=True)
+    rows = zip(fitted.removed, fitted.counts, means, strict=True)
     for label, count, mixture in islice(rows, most):
         names = (repr(label), f"{count:,}")
         for column in np.argsort(-mixture, kind="stable")[:MOST_DESTINATIONS]:
             bar = "█" * round(BAR_WIDTH * mixture[column])
-            cells = (*names, repr(fitted.classes[column]), f"{bar} {mixture[column]:.1%}")
+            cells = (*names, repr(fitted.classes_out[column]), f"{bar} {mixture[column]:.1%}")
             chart.add_row(*(Text(cell) for cell in cells))
             names = ("", "")
     return Group(
-        Text("Where the mean vector of each retired label goes", style="bold"),
+        Text("Where the mean vector of each removed label goes", style="bold"),
         chart,
         Text("The mean of its filtered rows can differ: see unlabel evaluate and report."),
     )

@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unlabel._labels import listing
 from unlabel._printing import printable
 from unlabel._tables.overview import Overview
+from unlabel.labels import listing
 
 MOST_LABELS = 20
 
@@ -27,7 +27,7 @@ def show(found: Overview, *, all_labels: bool = False) -> RenderableType:
         ("rows", f"{found.rows:,}"),
         ("layout", found.layout),
         ("labels", f"{len(found.classes)}: {listing(found.classes, most)}"),
-        ("values", f"{found.input}{sums}"),
+        ("values", f"{found.kind}{sums}"),
         ("top labels", ", ".join(tops) + (f" and {more} more" if more > 0 else "")),
         ("beside", listing(found.beside, MOST_LABELS)),
         ("note", found.guess),

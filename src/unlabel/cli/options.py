@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,21 +10,25 @@ import typer
 
 from unlabel._files import class_file
 from unlabel._tables import predictions
-from unlabel._typing import InputKind
+from unlabel._typing import Kind
 from unlabel.errors import UnlabelError
+from unlabel.filter import OutputFilter
 
+FILTER_ENDING = ".safetensors"
 TABLE = "The table"  # the panel of options about reading it
 FilterFile = Annotated[Path, typer.Argument(help="A filter that `unlabel fit` wrote.")]
-Input = Annotated[
-    InputKind | None,
+KindOption = Annotated[
+    Kind | None,
     typer.Option(
+        "--kind",
         help="The kind of confidences that the model gives. Default: the kind that the filter was "
-        "fitted on."
+        "fitted on.",
     ),
 ]
-TableInput = Annotated[
-    predictions.TableInput | None,
+TableKindOption = Annotated[
+    predictions.TableKind | None,
     typer.Option(
+        "--kind",
         help="The kind of confidences. Default: the kind that the filter was fitted on if there is "
         "one, otherwise probabilities.",
         rich_help_panel=TABLE,
@@ -55,11 +59,11 @@ Long = Annotated[
     ),
 ]
 Classes = Annotated[
-    str | None,
+    Path | None,
     typer.Option(
-        metavar="A,B,...|@FILE",
-        help="The labels of the model, in the order of its outputs: separated by commas, a text "
-        "file with one label per line, or JSON (a list, id2label, a Hugging Face config).",
+        metavar="FILE",
+        help="The labels of the model, in the order of its outputs: a text file with one label per "
+        "line, or JSON (a list, id2label, a Hugging Face config).",
     ),
 ]
 FormatOption = Annotated[
@@ -75,30 +79,33 @@ Separator = Annotated[
         rich_help_panel=TABLE,
     ),
 ]
-FromColumn = Annotated[
-    str | None, typer.Option("--from", help="The column of old labels in the plan's table.")
-]
-ToColumn = Annotated[
-    str | None, typer.Option("--to", help="The column of new labels in the plan's table.")
+Plan = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The change of labels: a plan, a .toml or .json file."),
 ]
 Remove = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="LABEL|LABEL=NEW|@FILE",
-        help="A label to retire, or to turn into another one; repeat it for more, in order. "
-        "@FILE is a plan.",
-    ),
+    typer.Option(metavar="LABEL", help="A label to remove; repeat it for more, in order."),
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option(help="A label to retain; repeat it for more. All others are retired."),
+    typer.Option(
+        metavar="LABEL", help="A label to keep; repeat it for more. All others are removed."
+    ),
+]
+AllowChance = Annotated[
+    bool,
+    typer.Option(
+        "--allow-chance",
+        help="Accept confidences that are no better than chance on rows of labels that stay.",
+    ),
 ]
 Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
         help="Refuse rows without a true label, or of labels that the model does not have, instead "
-        "of setting them aside.",
+        "of skipping them.",
         rich_help_panel=TABLE,
     ),
 ]
@@ -113,12 +120,18 @@ Normalize = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
 
 
-def class_names(text: str | None) -> list[str] | None:
-    """Read the labels that `--classes` gives."""
-    if not text:
-        return None
-    if text.startswith("@"):
-        return class_file.read(text[1:])
-    if os.path.isfile(text):
-        raise UnlabelError(f"--classes takes labels: for those in the file {text}, write @{text}.")
-    return text.split(",")
+def class_names(path: Path | None) -> list[str] | None:
+    """Read the labels in a file that an option names, if it is given."""
+    return None if path is None else class_file.read(path)
+
+
+def of_kind(fitted: OutputFilter, kind: Kind | None) -> OutputFilter:
+    """Return a filter for confidences of a kind, if one is given."""
+    return fitted if kind is None else replace(fitted, kind=kind)
+
+
+def refuse_swapped(changed: Path, filter: Path, what: str, *endings: str) -> None:
+    """Raise an error where a filter stands first and what it is to change second."""
+    if changed.suffix == FILTER_ENDING and filter.name.endswith(endings):
+        problem = f"{changed} is a filter and {filter} is {what}: give {what} first."
+        raise UnlabelError(problem)

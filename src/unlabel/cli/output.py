@@ -1,11 +1,13 @@
-"""Lines and progress bars that commands print."""
+"""Messages and progress bars, which go to standard error, and tables for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
 import rich.progress
+import typer
 from rich.console import Console
 from rich.markup import escape
 
@@ -15,13 +17,22 @@ from unlabel._typing import Progress
 CLOSED_PIPE = 141  # the exit code of programs that are ended by SIGPIPE, which is 13
 
 console = Console()
-error_console = Console(stderr=True)
+messages = Console(stderr=True)
 
 
-def print_line(text: str, *, to_error: bool = False) -> None:
-    """Print one line, whatever characters the names of files and labels contain."""
-    to = error_console if to_error else console
-    to.print(printable(text), highlight=False, markup=False, soft_wrap=True)
+def _be_quiet(is_quiet: bool) -> bool:
+    messages.quiet = is_quiet
+    return is_quiet
+
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=_be_quiet, help="Print nothing but errors.")
+]
+
+
+def print_line(text: str) -> None:
+    """Print one line to standard error, whatever characters the names of labels and files have."""
+    messages.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -36,9 +47,7 @@ def ends_on_closed_pipe() -> Iterator[None]:
 @contextmanager
 def progress_bar(task: str, *, shown: bool = True) -> Iterator[Progress]:
     """Show on a terminal how far a table has been read."""
-    terminal = Console(stderr=True)
-    with rich.progress.Progress(
-        console=terminal, disable=not (shown and terminal.is_terminal), transient=True
-    ) as bar:
+    is_shown = shown and messages.is_terminal and not messages.quiet
+    with rich.progress.Progress(console=messages, disable=not is_shown, transient=True) as bar:
         task_id = bar.add_task(escape(printable(task)), total=1.0)
         yield lambda part: bar.update(task_id, completed=part)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from unlabel.allow import AllowLists, Unmatched
-from unlabel.cli.options import Input
+from unlabel._typing import Kind
+from unlabel.answers import AnswerRule
 from unlabel.errors import UnlabelError, needs_extra
 from unlabel.filter import OutputFilter
 
@@ -53,32 +54,29 @@ def serve(
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    input: Input = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            help="The kind of rows that the models give. Default: the kind that each filter was "
+            "fitted on.",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = None,
     allow: Annotated[
         Path | None,
         typer.Option(
-            help="Lists of allowed labels (.csv, .tsv or .json). A request names one in its "
+            help="Lists of allowed labels (.csv, .tsv or .json). Each request names one in its "
             "parameter allow_list.",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    allow_unmatched: Annotated[
-        Unmatched,
+    rule: Annotated[
+        Path | None,
         typer.Option(
-            help="Refuse or ignore listed labels that the filter does not give.",
-            rich_help_panel=ANSWERS,
-        ),
-    ] = "error",
-    unknown_above: Annotated[
-        float | None,
-        typer.Option(
-            help="A row's label is unknown if its removed mass is above this.",
+            help="When a row's label is unknown: an answer rule that names unknown (.toml).",
             rich_help_panel=ANSWERS,
         ),
     ] = None,
-    unknown: Annotated[
-        str, typer.Option(help="The name for unknown.", rich_help_panel=ANSWERS)
-    ] = "unknown",
     max_body: Annotated[
         int,
         typer.Option(
@@ -110,22 +108,20 @@ def serve(
         from unlabel.serve.reloading import WatchedFilter
         from unlabel.serve.running import Options, run
 
-    lists = None if allow is None else AllowLists.read(allow)
+    answers = None if rule is None else AnswerRule.load(rule)
 
     def served(fitted: OutputFilter) -> ServedFilter:
         return ServedFilter(
-            fitted.taking(input),
+            fitted if kind is None else replace(fitted, kind=kind),
             output=output,
             labels=label_output or None,
-            allow=lists,
-            allow_unmatched=allow_unmatched,
-            unknown_above=unknown_above,
-            unknown=unknown,
+            allow=allow,
+            rule=answers,
         )
 
     filters = {name: WatchedFilter(Path(file), served) for name, file in map(_named, model)}
     if len(filters) < len(model):
-        raise UnlabelError("A model has two filters (--model): give it one.")
+        raise UnlabelError("A model has two filters: give it one.", argument="model")
     options = Options(
         upstream=upstream,
         host=host,
@@ -142,5 +138,7 @@ def serve(
 def _named(text: str) -> tuple[str, str]:
     name, _, file = text.partition("=")
     if not name or not file:
-        raise UnlabelError(f"--model {text!r} does not name a filter: write it as NAME=FILE.")
+        raise UnlabelError(
+            f"{text!r} does not name a filter: write it as NAME=FILE.", argument="model"
+        )
     return name, file

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unlabel._labels import listing
 from unlabel._printing import printable
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
+from unlabel.labels import listing
 from unlabel.report.changes import ChangedLabels, describe
 from unlabel.report.comparison import METRICS, best_outputs, competing_values, value_at
 from unlabel.report.formatting import percent
@@ -26,7 +26,6 @@ COLUMNS = {
     ("calibration_error",): "calib\nerror",
     ("to_retrained", "kl", "retained"): "KL,\nkept",
     ("to_retrained", "kl", "removed"): "KL,\ngone",
-    ("attack_auc",): "attack\nAUC",
 }
 MOST_LABELS, MOST_PAIRS = 10, 5
 
@@ -54,7 +53,7 @@ def show(summary: Summary) -> RenderableType:
 
 def _lead(summary: Summary) -> str:
     rows, changes = summary["rows"], describe(summary)
-    if changes["only_retired"] or len(summary["labels"]["changes"]) <= MOST_LABELS:
+    if changes["only_removed"] or len(summary["labels"]["changes"]) <= MOST_LABELS:
         by_kind: dict[str, list[str]] = {}
         for each in changes["groups"]:
             by_kind.setdefault(each.kind, []).append(_in_words(each))
@@ -63,7 +62,7 @@ def _lead(summary: Summary) -> str:
         said = f"{', '.join(changes['counts'])}."
     kinds = f"{rows['of_retained_labels']:,} rows of retained"
     if summary["labels"]["removed"]:
-        kinds += f" and {rows['of_removed_labels']:,} of retired"
+        kinds += f" and {rows['of_removed_labels']:,} of removed"
     left_out = rows["of_split_labels"]
     split = f"; {left_out:,} of split labels are left out" if left_out else ""
     fitted = f"fitted on {rows['fitted_on']:,} other rows" if rows["fitted_on"] else "filter given"
@@ -124,18 +123,15 @@ def _in_words(changed: ChangedLabels) -> str:
 def _how_to_read(summary: Summary) -> Iterator[str]:
     if summary["truth"] is None:
         return
-    of_other_rows = [
-        name
-        for name, path in (("KL", ("to_retrained", "kl", "retained")), ("AUC", ("attack_auc",)))
-        if competing_values(METRICS[path], summary["figures"])
-    ]
-    but = f" but {' and '.join(of_other_rows)}" if of_other_rows else ""
+    kl = METRICS["to_retrained", "kl", "retained"]
+    has_kl = bool(competing_values(kl, summary["figures"]))
     yield (
-        f"All values{but} are of rows of retained labels. Accuracy (A_R) is a mean over labels, "
-        "beside the share of rows that are right; lower is better in all others."
+        f"All values{' but KL' if has_kl else ''} are of rows of retained labels. Accuracy (A_R) "
+        "is a mean over labels, beside the share of rows that are right; lower is better in all "
+        "others."
     )
-    if "KL" in of_other_rows:
-        yield "KL is to the retrained model, on rows of retained (kept) and retired labels (gone)."
+    if has_kl:
+        yield "KL is to the retrained model, on rows of retained (kept) and removed labels (gone)."
     if summary["floor"]:
         which = "differs in its seed alone" if summary["same_recipe"] else "is a second model"
         yield f"'retrained again' {which}: its KL is the floor."
@@ -143,8 +139,8 @@ def _how_to_read(summary: Summary) -> Iterator[str]:
     if at and at["caught"] is not None:
         yield (
             f"Unknown above a removed mass of .5 would catch {percent(at['caught'])} of the rows "
-            f"of retired labels and lose {percent(at['lost'])} of the others. It gives the former "
-            "away; see the attack AUC."
+            f"of removed labels and lose {percent(at['lost'])} of the others. It gives the former "
+            "away."
         )
 
 

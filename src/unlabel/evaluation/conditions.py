@@ -15,10 +15,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from unlabel._labels import COMPARED_LETTERS, SHORT
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.impact import COUNTS_OF_TRUTH
 from unlabel.evaluation.summary_layout import COUNTS, FIGURES, OUTPUTS, SHARE, Maybe
+from unlabel.labels import COMPARED_LETTERS, SHORT
 
 MOST_LETTERS = 200
 CONDITION = re.compile(
@@ -77,8 +77,8 @@ class Condition:
         value = _value_at(entries[output], self.name)
         if value is None:
             raise self._mistake(
-                f"{output} has no {self.name!r} here, for which true labels, rows of retired "
-                "labels, --unknown-above or --retrained may be missing"
+                f"{output} has no {self.name!r} here, for which true labels, rows of removed "
+                "labels, a rule for answers or retrained models may be missing"
             )
         rows, of = self._rows(summary)
         # Counts are compared exactly, and other values as the numbers that people read.
@@ -105,10 +105,8 @@ class Condition:
         rows = summary["rows"]
         if self.name in ("rows", *OF_ALL_ROWS):
             return rows["judged"], "rows"
-        if self.name == "attack_auc":
-            return rows["of_retained_labels"] + rows["of_removed_labels"], "rows"
         if self.name.endswith(".removed"):
-            return rows["of_removed_labels"], "rows of retired labels"
+            return rows["of_removed_labels"], "rows of removed labels"
         return rows["of_retained_labels"], "rows of retained labels"
 
     def _mistake(self, reason: str) -> UnlabelError:
@@ -116,7 +114,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """Take a condition apart, or say what is wrong with it.
+    """Take a condition apart, or raise an error that says what is wrong with it.
 
     Examples
     --------
@@ -155,7 +153,7 @@ nearest is 'regressed'.
 
 
 def _split(value: str, shown: str) -> tuple[str | None, str]:
-    """Tell the output from the name of its value."""
+    """Split the output from the name of its value."""
     if value in NAMES:
         return None, value
     known = {f"{output}.{name}": (output, name) for output in sorted(OUTPUTS) for name in NAMES}

@@ -10,6 +10,7 @@ from unlabel.evaluation.impact import Answers, Values
 from unlabel.evaluation.judge import Judge
 from unlabel.evaluation.summary_layout import UNKNOWN_ABOVE
 from unlabel.evaluation.truth import true_labels_of
+from unlabel.filter import FilteredRows
 from unlabel.metrics._rows import by_row, group_means, normalised
 
 MOST_DESTINATIONS = 8
@@ -19,18 +20,19 @@ MOST_CHANGED = 10
 class Details:
     """The labels and rows of a judged trial, as one output's answers change them."""
 
-    def __init__(self, judge: Judge, output: Floats, answers: Answers) -> None:
+    def __init__(self, judge: Judge, filtered: FilteredRows, answers: Answers) -> None:
         self.judge, self.trial, self.outcome = judge, judge.trial, judge.outcome
         self.known, self.truth, self.kinds = judge.known, judge.truth, judge.kinds
-        self.output, self.answers = output, answers
+        self.output, self.removed_mass, _ = filtered
+        self.answers = answers
 
-    def as_dict(self) -> Values:
-        """Give the details as they stand in a summary."""
+    def to_dict(self) -> Values:
+        """Return the details as they stand in a summary."""
         changed = self.judge.top_changed(self.answers)
         kinds = {kind: changed & rows for kind, rows in self.kinds.items()}
         tries_unknown = self.judge.has_truth and len(self.outcome.removed) > 0
         return {
-            "moved_mass": self.judge.by_kind(self.judge.removed_mass),
+            "moved_mass": self.judge.by_kind(self.removed_mass),
             "unknown": self._unknown() if tries_unknown else [],
             "changed_rows": {kind: rows.sum() for kind, rows in kinds.items()},
             "by_label": self._accuracy_by_label(),
@@ -60,12 +62,12 @@ class Details:
         ]
 
     def _answers_before(self) -> Columns:
-        """Give the base model's answers as numbers of true labels."""
+        """Return the base model's answers as numbers of true labels."""
         old = true_labels_of(self.trial.classes, self.outcome, "old")
         return np.asarray(old.numbers[self.judge.top])
 
     def _destinations(self) -> list[Values]:
-        """Describe where the inputs of each retired label go, by mean mass and by answer."""
+        """Describe where the inputs of each removed label go, by mean mass and by answer."""
         removed = self.trial.fitted.removed
         if not self.judge.has_truth:
             return [{"label": label, "rows": 0, "to": [], "answers": []} for label in removed]
@@ -82,7 +84,7 @@ class Details:
     def _unknown(self) -> list[Values]:
         """Compute the share of each kind of rows that are answered with unknown."""
         shares = (
-            metrics.unknown_share(self.judge.removed_mass[self.kinds[kind]], UNKNOWN_ABOVE)
+            metrics.unknown_share(self.removed_mass[self.kinds[kind]], UNKNOWN_ABOVE)
             for kind in ("removed", "retained")
         )
         return [
@@ -91,7 +93,7 @@ class Details:
         ]
 
     def _destination(self, column: int) -> Label | None:
-        """Give the label that a true label becomes, None if it is retired or split."""
+        """Return the label that a true label becomes, None if it is removed or split."""
         to = self.judge.to_of_label[column]
         return self.outcome.classes[to] if to >= 0 else None
 
@@ -103,7 +105,7 @@ class Details:
         ]
 
     def _moved(self, base: Floats, output: Floats) -> Float64s:
-        """Measure how far rows moved, over the result's labels and, beside them, the retired."""
+        """Measure how far rows moved, over the result's labels and, beside them, the removed."""
         base, removed = normalised(base), self.outcome.removed
         before = np.hstack([self.judge.added_up(base), base[:, removed]])
         after = np.hstack([output, np.zeros((len(output), len(removed)))])

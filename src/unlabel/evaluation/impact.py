@@ -1,8 +1,8 @@
 """The impact of a change: the answers to rows before and after it, compared and counted.
 
-An answer is the top label, or unknown where the retired labels held more than a threshold. It has
-changed if the new one is not the destination of the old one; becoming unknown is a change. The old
-answer was right if its destination is the row's new true label.
+An answer is the top label, or unknown where a rule says so. It has changed if the new one is not
+the destination of the old one; becoming unknown is a change. The old answer was right if its
+destination is the row's new true label.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from unlabel._plans.outcome import Outcome
 from unlabel._typing import Booleans, Columns, Float64s, Label
-from unlabel.filter import OutputFilter
 
 Values = dict[str, Any]
 
@@ -52,7 +52,8 @@ def wilson_intervals(counts: npt.ArrayLike, rows: npt.ArrayLike) -> tuple[Float6
 class Answers:
     """The answers to the judged rows, as columns of the model's labels and of the result's."""
 
-    fitted: OutputFilter
+    classes_in: tuple[Label, ...]
+    outcome: Outcome
     before: Columns
     top: Columns
     is_unknown: Booleans | None  # None if unknown is not an answer
@@ -63,12 +64,12 @@ class Answers:
         """The new answers: columns of the result's labels, and their number for unknown."""
         if self.is_unknown is None:
             return self.top
-        return np.where(self.is_unknown, len(self.fitted.classes), self.top)
+        return np.where(self.is_unknown, len(self.outcome.classes), self.top)
 
     @cached_property
     def changed(self) -> Booleans:
         """Whether each answer is another than the destination of the old one."""
-        changed = self.fitted.has_changed(self.before, self.top)
+        changed = self.outcome.has_changed(self.before, self.top)
         return changed if self.is_unknown is None else changed | self.is_unknown
 
     @cached_property
@@ -77,7 +78,7 @@ class Answers:
         if self.true_columns is None:
             return {}
         judged = self.true_columns >= 0
-        before = judged & (self.fitted.outcome.columns[self.before] == self.true_columns)
+        before = judged & (self.outcome.columns[self.before] == self.true_columns)
         after = judged & (self.after == self.true_columns)
         return {
             "rows_of_retained_labels": judged,
@@ -100,23 +101,22 @@ class Answers:
     def pairs(self) -> tuple[list[Values], Values]:
         """Count the changed answers from one label to another, largest first, and the rest."""
         every = counted_pairs(self.before[self.changed], self.after[self.changed])
-        classes = self.fitted.classes_in
         listed = [
-            {"from": classes[old], "to": self.answer(new), "rows": rows}
+            {"from": self.classes_in[old], "to": self.answer(new), "rows": rows}
             for old, new, rows in every[:MOST_PAIRS]
         ]
         rest = every[MOST_PAIRS:]
         return listed, {"pairs": len(rest), "rows": sum(rows for *_, rows in rest)}
 
     def answer(self, column: int) -> Label | None:
-        """Name an answer, None if it is unknown."""
-        classes = self.fitted.classes
+        """Return the label of an answer, None if it is unknown."""
+        classes = self.outcome.classes
         return classes[column] if column < len(classes) else None
 
     def by_label(self, labels: Sequence[Label], of_row: Columns) -> list[Values]:
         """Count the rows of each label that has any, with intervals for their shares.
 
-        A label that is retired or split has no rows that could be corrected or regressed.
+        A label that is removed or split has no rows that could be corrected or regressed.
         """
 
         def count(kind: Booleans) -> Columns:

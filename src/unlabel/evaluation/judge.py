@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from unlabel import metrics
-from unlabel._method.split import row_blocks
+from unlabel._method.masses import row_blocks
+from unlabel._plans.outcome import REMOVED
 from unlabel._typing import Booleans, Columns, Float64s, Floats
+from unlabel.answers import answer_columns
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.impact import Answers, Values
+from unlabel.evaluation.summary_layout import rule_as_dict
 from unlabel.evaluation.trial import RETRAINED, Trial
 from unlabel.evaluation.truth import NO_LABEL, destinations, true_labels_of
+from unlabel.filter import FilteredRows, outcome_of_filter
 from unlabel.metrics._rows import (
     by_row,
-    drawn_rows,
     kl_of,
     mean_of_known,
     normalised,
 )
-from unlabel.plan import RETIRED
 from unlabel.validation import true_columns
 
 
@@ -46,7 +48,7 @@ class Judge:
     """
 
     def __init__(self, trial: Trial) -> None:
-        self.trial, self.outcome = trial, trial.fitted.outcome
+        self.trial, self.outcome = trial, outcome_of_filter(trial.fitted)
         self.base = trial.base.output()
         n_after, n_removed = len(self.outcome.classes), len(self.outcome.removed)
         self.known = true_labels_of(trial.classes, self.outcome, trial.truth)
@@ -59,7 +61,7 @@ class Judge:
             numbers = self.known.numbers[truth]
         self.truth = truth
         self.to = np.where(truth < 0, NO_LABEL, self.to_of_label[truth])  # the result's column
-        self.kinds = {"retained": self.to >= 0, "removed": self.to == RETIRED}
+        self.kinds = {"retained": self.to >= 0, "removed": self.to == REMOVED}
         if self.has_truth and not self.kinds["retained"].any():
             raise UnlabelError("There are no rows of retained labels: give some to judge by.")
         # Labels that the result does not have are numbered after those that it has.
@@ -67,29 +69,20 @@ class Judge:
         over = {"retained": [*range(n_after)], "removed": removed}
         self.after = _Truth(numbers, n_after, over)
         self.added = _Truth(numbers, n_after + n_removed, over)
-        # The very rows that `attack_auc` would draw, and which are then all that it is given.
-        self.attacked = drawn_rows(map(np.flatnonzero, self.kinds.values()), metrics.ATTACK_ROWS)
         self.top = self.base.argmax(axis=1)
-        above = trial.unknown_above
-        self.is_unknown = None if above is None else self.removed_mass > above
         goal = trial.candidates.get(RETRAINED)
         self.goal = None if goal is None else goal.output()
-
-    @cached_property
-    def removed_mass(self) -> Float64s:
-        """The removed mass of each row, which all filters of a plan have in common."""
-        return self.trial.candidates[self.trial.shown].removed_mass()
 
     def base_metrics(self) -> tuple[Values, Values]:
         """Compute the metrics of the base model, and of its confidences added up by destination.
 
         The second are what to compare an output with, like with like: confidences are added up by
-        destination as in the output, but those of retired labels stay where they are, beside the
+        destination as in the output, but those of removed labels stay where they are, beside the
         new ones. Only these are known if true labels are new; the base model has them, too, then.
         """
         if not self.has_truth:
             return (self.shared_metrics(self.base, self.after),) * 2
-        added = self._added_up_beside_retired()
+        added = self._added_up_beside_removed()
         if self.trial.truth == "new":
             return (self.shared_metrics(added, self.added),) * 2
         judged, retained = self.added.of(added), self.added.over["retained"]
@@ -106,8 +99,8 @@ class Judge:
         own = _Truth(self.truth, len(of_label), over)
         return self.shared_metrics(self.base, own), before
 
-    def _added_up_beside_retired(self) -> Floats:
-        """Add the base model's confidences up by destination, with those of retired labels last."""
+    def _added_up_beside_removed(self) -> Floats:
+        """Add the base model's confidences up by destination, with those of removed labels last."""
         n_columns = len(self.outcome.classes) + len(self.outcome.removed)
         dtype = np.promote_types(self.base.dtype, np.float32)
         result = np.empty((len(self.base), n_columns), dtype=dtype)
@@ -142,13 +135,16 @@ class Judge:
             ],
         }
 
-    def answers(self, output: Floats, *, is_filter: bool) -> Answers:
+    def answers(self, filtered: FilteredRows, *, is_filter: bool) -> Answers:
         """Compare the answers of an output with the base model's; only filters know unknown."""
+        rows, mass, _ = filtered
+        rule = self.trial.rule if is_filter else None
         return Answers(
-            self.trial.fitted,
+            self.trial.classes,
+            self.outcome,
             self.top,
-            output.argmax(axis=1),
-            self.is_unknown if is_filter else None,
+            rows.argmax(axis=1),
+            None if rule is None else answer_columns(rule, self.outcome.classes, rows, mass) < 0,
             self.to if self.has_truth else None,
         )
 
@@ -159,30 +155,29 @@ class Judge:
         changes = {"impact": answers.counts()}
         if not self.has_truth:
             none = dict.fromkeys(self.kinds)
-            values = dict.fromkeys(("attack_auc", "to_retrained", "over_floor"))
+            values = dict.fromkeys(("to_retrained", "over_floor"))
             return changes | {"kl_to_base": none, "changed": none, **values}
         to_base = partial(kl_of, epsilon=metrics.EPSILON, reduce=self.added_up)
         to_retrained = None if self.goal is None or is_goal else self.divergences(output)
         return changes | {
             "kl_to_base": self.by_kind(by_row(to_base, output, self.base)),
             "changed": self.by_kind(self.top_changed(answers)),
-            "attack_auc": self.attack(output),
             "to_retrained": to_retrained,
             "over_floor": to_retrained and floor and _ratios(to_retrained, floor),
         }
 
     def added_up(self, rows: Float64s) -> Float64s:
-        """Add up confidences in the model's labels by destination; retired labels have none."""
+        """Add up confidences in the model's labels by destination; removed labels have none."""
         retained, merge = self.outcome.retained, self.outcome.merge
         if merge is None:
             return rows.take(retained, axis=1)
-        # Not `merge.add_up`, which may divide by the sum: without the retired labels it is below 1.
+        # Not `merge.add_up`, which may divide by the sum: without the removed labels it is below 1.
         parts = rows.take(retained[merge.sources], axis=1) * merge.weights
         return np.asarray(np.add.reduceat(parts, merge.starts, axis=1))
 
     def top_changed(self, answers: Answers) -> Booleans:
-        """Tell which rows have another top label than the base model's destination."""
-        return self.trial.fitted.has_changed(self.top, answers.top)
+        """Whether each row has another top label than the base model's destination."""
+        return self.outcome.has_changed(self.top, answers.top)
 
     def divergences(self, output: Floats) -> Values:
         """Compute the divergences of an output from the retrained model."""
@@ -192,19 +187,11 @@ class Judge:
         }
 
     def by_kind(self, values: npt.NDArray[Any]) -> dict[str, float]:
-        """Average over the inputs of retained and of retired labels."""
+        """Average over the inputs of retained and of removed labels."""
         return {
             kind: float(values[rows].mean()) if rows.any() else np.nan
             for kind, rows in self.kinds.items()
         }
-
-    def attack(self, output: Floats) -> float | None:
-        """Measure the attack's success, if there are enough rows for one."""
-        try:
-            retained, removed = self.attacked
-            return metrics.attack_auc(output[removed], output[retained])
-        except UnlabelError:
-            return None
 
     def impact(self, answers: Answers) -> Values:
         """Describe the answers that one filter changes, by label.
@@ -214,7 +201,7 @@ class Judge:
         pairs, others = answers.pairs()
         labels = self.known.labels if self.has_truth else self.trial.classes
         return {
-            "unknown_above": self.trial.unknown_above,
+            "rule": None if self.trial.rule is None else rule_as_dict(self.trial.rule),
             "pairs": pairs,
             "other_pairs": others,
             "by_label": answers.by_label(labels, self.truth if self.has_truth else self.top),

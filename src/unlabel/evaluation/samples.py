@@ -21,7 +21,7 @@ FORGET_SETS = {"F1": (0,), "F2": (0, 4), "F3": (0, 4, 7, 9), "F4": (0, 2, 3, 4, 
 
 @dataclass(frozen=True)
 class Removal:
-    """Labels to retire, and the logits of two models retrained without them, by one recipe."""
+    """Labels to remove, and the logits of two models retrained without them, by one recipe."""
 
     removed: tuple[str, ...]
     retrained: tuple[Logits, Logits]
@@ -37,21 +37,21 @@ class RealOutputs:
     removals: dict[str, Removal]
 
     def trial(self, name: str) -> Trial:
-        """Try retiring one set of labels, judged on rows that nothing is fitted on."""
+        """Try removing one set of labels, judged on rows that nothing is fitted on."""
         removal = self.removals[name]
         trial = try_labels(
             self.base,
             self.labels,
             classes=self.classes,
-            remove=removal.removed,
+            plan=removal.removed,
             retrained=removal.retrained,
-            input="logits",
+            kind="logits",
         )
         return replace(trial, same_recipe=True)
 
 
 def load_cifar10() -> RealOutputs:
-    """Load outputs of ResNet18 on the test images of CIFAR-10, with four sets of labels to retire.
+    """Load outputs of ResNet18 on the test images of CIFAR-10, with four sets of labels to remove.
 
     Examples
     --------

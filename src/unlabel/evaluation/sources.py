@@ -38,8 +38,8 @@ class Sources:
     filter: SourceFilter | None = None
     date: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Give the sources as plain data."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sources as plain data."""
         return asdict(self)
 
 
@@ -47,12 +47,12 @@ NO_FILES = Sources()
 
 
 def name_of(path: str | os.PathLike[str]) -> str:
-    """Give the name of a file, without what UTF-8 cannot encode."""
+    """Return the name of a file, without what UTF-8 cannot encode."""
     return os.path.basename(os.fspath(path)).encode("utf-8", "replace").decode()
 
 
 def distinct_digests(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Compute the digests of tables, and refuse the same table twice."""
+    """Compute the digests of tables, or raise an error for a table that is given twice."""
     digests = [sha256_of(path) for path in paths]
     for at, digest in enumerate(digests):
         first = digests.index(digest)
@@ -65,15 +65,16 @@ def distinct_digests(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def require_date(text: str) -> None:
-    """Refuse a text that is not a date.
+    """Raise an error for a string that is not a date.
 
     Examples
     --------
     >>> require_date("2026-02-30")
     Traceback (most recent call last):
-    unlabel.errors.UnlabelError: --date '2026-02-30' is not a date: write it as 2026-01-31.
+    unlabel.errors.UnlabelError: '2026-02-30' is not a date: write it as 2026-01-31 (date=).
     """
     try:
         datetime.fromisoformat(text)
     except ValueError as error:
-        raise UnlabelError(f"--date {text!r} is not a date: write it as 2026-01-31.") from error
+        problem = f"{text!r} is not a date: write it as 2026-01-31."
+        raise UnlabelError(problem, argument="date") from error

@@ -14,24 +14,20 @@ from typing import Any
 import numpy as np
 
 from unlabel import metrics
-from unlabel._files.atomic import cannot_read, require_file, whole_file
-from unlabel._files.filter_file import no_constant
-from unlabel._labels import label_key
+from unlabel._files.atomic import whole_file
+from unlabel._files.text_file import parse_json, read_text
+from unlabel._plans.outcome import SPLIT, digest_of
 from unlabel._typing import Progress
-from unlabel.errors import UnlabelError
+from unlabel.errors import UnlabelError, located
 from unlabel.evaluation.details import Details
 from unlabel.evaluation.judge import Judge
 from unlabel.evaluation.summary_check import check_summary
 from unlabel.evaluation.summary_layout import BEFORE_AND_AFTER, SUMMARY
 from unlabel.evaluation.trial import AGAIN, BASE, RETRAINED, Trial
 from unlabel.evaluation.truth import NO_LABEL
-from unlabel.filter import OutputFilter
-from unlabel.plan import SPLIT
+from unlabel.filter import OutputFilter, outcome_of_filter
 
 Summary = dict[str, Any]
-
-# Enough for hundreds of thousands of labels. A hostile file of this size takes 2 GB to read.
-MAX_BYTES = 64 << 20
 
 
 def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
@@ -43,15 +39,16 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
     figures: list[Summary] = [{"output": BASE, "temperature": None} | own]
     details: Summary = {}
     for number, (name, candidate) in enumerate(trial.candidates.items(), start=1):
-        output = candidate.output()
-        answers = judge.answers(output, is_filter=not name.startswith(RETRAINED))
+        filtered = candidate.run()
+        output = filtered.confidences
+        answers = judge.answers(filtered, is_filter=not name.startswith(RETRAINED))
         figures.append(
             {"output": name, "temperature": candidate.filter.temperature}
             | judge.shared_metrics(output, judge.after)
             | judge.metrics_after(output, answers, floor, is_goal=name == RETRAINED)
         )
         if name == trial.shown:
-            details = Details(judge, output, answers).as_dict()
+            details = Details(judge, filtered, answers).to_dict()
             details["impact"] = judge.impact(answers) | {
                 "before": {metric: before[metric] for metric in BEFORE_AND_AFTER},
                 "after": {metric: figures[-1][metric] for metric in BEFORE_AND_AFTER},
@@ -61,15 +58,19 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
         {
             "summary": SUMMARY,
             "unlabel": version("unlabel"),
-            "made_from": trial.sources.as_dict(),
+            "made_from": trial.sources.to_dict(),
             "truth": trial.truth if judge.has_truth else None,
             "same_recipe": trial.same_recipe,
             "shown": trial.shown,
-            "plan": {name: getattr(fitted.plan, name) for name in ("title", "note", "digest")},
+            "plan": {
+                "title": fitted.plan.title,
+                "note": fitted.plan.note,
+                "digest": digest_of(fitted.plan),
+            },
             "labels": {
                 "model": fitted.classes_in,
                 "removed": fitted.removed,
-                "retained": fitted.classes,
+                "retained": fitted.classes_out,
                 "changes": _changes(fitted),
             },
             "rows": {
@@ -92,8 +93,9 @@ def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
 
 
 def _changes(fitted: OutputFilter) -> list[Summary]:
-    """List the labels that do not simply stay, and where they go: nowhere if they are retired."""
-    outcome, merge = fitted.outcome, fitted.outcome.merge
+    """List the labels that do not simply stay, and where they go: nowhere if they are removed."""
+    outcome = outcome_of_filter(fitted)
+    merge = outcome.merge
     sources = targets = np.arange(len(outcome.retained))
     weights = np.ones(len(sources))
     if merge is not None:
@@ -104,38 +106,29 @@ def _changes(fitted: OutputFilter) -> list[Summary]:
     return [
         {"from": label, "to": parts}
         for label, parts in zip(fitted.classes_in, to, strict=True)
-        if [label_key(part["label"]) for part in parts] != [label_key(label)]
+        if [part["label"] for part in parts] != [label]
     ]
 
 
-def write_summary(summary: Summary, path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Write a summary as JSON."""
-    with whole_file(path, overwrite=overwrite) as part:
+def write_summary(summary: Summary, path: str | os.PathLike[str]) -> None:
+    """Write a summary as JSON, whole or not at all."""
+    with whole_file(path) as part:
         part.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_summary(path: str | os.PathLike[str]) -> Summary:
-    """Read a summary that `write_summary` wrote; anything else is refused."""
-    file = require_file(path)
-    try:
-        with file.open("rb") as content:
-            text = content.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise cannot_read(file, error) from error
-    if len(text) > MAX_BYTES:
-        raise UnlabelError(f"{path} is larger than {MAX_BYTES >> 20} MiB, too large for a summary.")
-    advice = "make one with unlabel evaluate --json."
-    try:
-        summary: Summary = json.loads(text.decode("utf-8"), parse_constant=no_constant)
-    except (ValueError, RecursionError) as error:
-        raise UnlabelError(f"{path} is not a JSON summary: {advice}") from error
-    if not isinstance(summary, dict) or summary.get("summary") != SUMMARY:
-        raise UnlabelError(f"{path} is not a summary of this version: {advice}")
-    try:
-        check_summary(summary)
-    except UnlabelError as error:
-        reason = str(error).rstrip(".")
-        raise UnlabelError(f"{path} is not a valid summary ({reason}): {advice}") from error
+    """Read a summary that `write_summary` wrote, or raise an error for anything else."""
+    text, _ = read_text(path)
+    advice = "evaluate the change again."
+    with located(path):
+        summary: Summary = parse_json(text)
+        if not isinstance(summary, dict) or summary.get("summary") != SUMMARY:
+            raise UnlabelError(f"It is not a summary of this version: {advice}")
+        try:
+            check_summary(summary)
+        except UnlabelError as error:
+            reason = error.problem.rstrip(".")
+            raise UnlabelError(f"It is not a valid summary ({reason}): {advice}") from error
     return summary
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from reprlib import Repr
 from typing import Any
 
-from unlabel._labels import as_labels
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.impact import COUNTS_OF_TRUTH, MOST_PAIRS
 from unlabel.evaluation.summary_layout import (
@@ -19,13 +18,14 @@ from unlabel.evaluation.summary_layout import (
     Value,
 )
 from unlabel.evaluation.trial import AGAIN, RETRAINED
+from unlabel.labels import as_labels
 
 SHORT = Repr()
 SHORT.maxlevel = 1
 
 
 def check_summary(summary: Any) -> None:
-    """Refuse a summary of another layout, naming the first place that differs."""
+    """Raise an error for a summary of another layout, naming the first place that differs."""
     _check(summary, LAYOUT, "summary")
     for agree, problem in _agreements(summary):
         if not agree:
@@ -75,7 +75,7 @@ def _agreements(summary: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     yield summary["shown"] in outputs[1:], "summary.shown is not in summary.figures"
     yield {*summary["reliability"]} == {*outputs}, "summary.reliability is of other outputs"
     removed, retained = summary["labels"]["removed"], summary["labels"]["retained"]
-    as_labels([*removed, *retained], "labels")
+    as_labels([*removed, *retained])
     yield bool(retained), "summary.labels retains no label"
     thresholds = [entry["above"] for entry in summary["unknown"]]
     has_truth = summary["truth"] is not None
@@ -110,9 +110,9 @@ def _agreements_of_changes(summary: Mapping[str, Any]) -> Iterator[tuple[bool, s
     """Compare the labels before and after with the changes that lead from one to the other."""
     labels = summary["labels"]
     before = labels["model"]
-    as_labels(before, "labels.model")
-    as_labels([entry["label"] for entry in summary["by_label"]], "by_label")
-    as_labels([change["from"] for change in labels["changes"]], "labels.changes")
+    as_labels(before)
+    as_labels([entry["label"] for entry in summary["by_label"]])
+    as_labels([change["from"] for change in labels["changes"]])
     # A label that is not listed stays.
     to = {repr(label): [repr(label)] for label in before}
     for change in labels["changes"]:
@@ -122,15 +122,15 @@ def _agreements_of_changes(summary: Mapping[str, Any]) -> Iterator[tuple[bool, s
             f"{place} is of a label that is not in summary.labels.model",
         )
         to[repr(change["from"])] = [repr(part["label"]) for part in change["to"]]
-        as_labels([part["label"] for part in change["to"]], place)
+        as_labels([part["label"] for part in change["to"]])
         total = sum(part["weight"] for part in change["to"])
         fits = abs(total - 1) <= ROUNDING if change["to"] else True
         yield fits, f"{place} has weights that do not sum to 1"
     reached = {label for parts in to.values() for label in parts}
     retained = {*map(repr, labels["retained"])}
     yield reached == retained, "summary.labels.retained is not where the labels go"
-    retired = {label for label, parts in to.items() if not parts}
-    yield retired == {*map(repr, labels["removed"])}, "summary.labels.removed is of other labels"
+    removed = {label for label, parts in to.items() if not parts}
+    yield removed == {*map(repr, labels["removed"])}, "summary.labels.removed is of other labels"
     is_new = summary["truth"] == "new"
     known = {label: [label] for label in retained} if is_new else {}
     known = {label: parts for label, parts in to.items() if not is_new or len(parts) != 1} | known
@@ -150,8 +150,8 @@ def _agreements_of_impact(summary: Mapping[str, Any]) -> Iterator[tuple[bool, st
         fits = [count is not None for count in of_truth] == [has_truth] * len(of_truth)
         yield fits, f"{place} contradicts summary.truth"
         is_filter = not entry["output"].startswith(RETRAINED)
-        has_unknown = is_filter and impact["unknown_above"] is not None
-        yield (counts["unknown"] is not None) == has_unknown, f"{place} contradicts unknown_above"
+        has_unknown = is_filter and impact["rule"] is not None
+        yield (counts["unknown"] is not None) == has_unknown, f"{place} contradicts the rule"
         fits = counts["rows"] == rows["judged"]
         fits &= (counts["unknown"] or 0) <= counts["changed"] <= counts["rows"]
         if has_truth:

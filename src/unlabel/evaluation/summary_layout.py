@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from unlabel._labels import SURROGATES
 from unlabel._method.temperature import COLDEST, HOTTEST
-from unlabel._typing import TRUTHS
+from unlabel.answers import AnswerRule
 from unlabel.evaluation.impact import COUNTS_OF_TRUTH, SHARES
 from unlabel.evaluation.trial import AGAIN, BASE, CALIBRATED, NAMES, RETRAINED
+from unlabel.evaluation.truth import TRUTHS
+from unlabel.labels import SURROGATES
 
 SUMMARY = 3  # the number of this layout
 MOST_ROWS = 1 << 53
@@ -45,11 +46,8 @@ BEFORE_AND_AFTER = ("log_loss", "calibration_error")
 METHODS = (*NAMES.values(), RETRAINED, AGAIN)
 OUTPUTS = {BASE, *METHODS, *(name + CALIBRATED for name in METHODS)}
 
-TEXT = Value("a text", lambda value: isinstance(value, str) and not SURROGATES.search(value))
-LABEL = Value(
-    "a text or a finite number",
-    lambda value: isinstance(value, str | int) or (type(value) is float and math.isfinite(value)),
-)
+TEXT = Value("a string", lambda value: isinstance(value, str) and not SURROGATES.search(value))
+LABEL = Value("a string or a whole number", lambda value: type(value) in (str, int))
 OUTPUT = Value("the name of an output", lambda value: isinstance(value, str) and value in OUTPUTS)
 COUNT = _number("a number of rows", 0, MOST_ROWS, int)
 ROWS = _number("a number of rows above 0", 1, MOST_ROWS, int)
@@ -66,7 +64,7 @@ TEMPERATURE = _number("a temperature", COLDEST, HOTTEST, int, float)
 
 
 def _kinds(layout: Any) -> dict[str, Any]:
-    """Give the inputs of retained and of retired labels the same layout."""
+    """Return one layout for the inputs of retained and of removed labels."""
     return {"retained": layout, "removed": layout}
 
 
@@ -90,7 +88,6 @@ FIGURES = BASE_FIGURES | {
     "impact": COUNTS,
     "kl_to_base": _kinds(Maybe(NON_NEGATIVE)),
     "changed": _kinds(Maybe(SHARE)),
-    "attack_auc": Maybe(SHARE),
     "to_retrained": Maybe(DIVERGENCES),
     "over_floor": Maybe(DIVERGENCES),
 }
@@ -108,8 +105,13 @@ LABEL_IMPACT: dict[str, Any] = {"label": LABEL, "rows": ROWS} | dict.fromkeys(
     SHARES, Maybe(INTERVAL)
 )
 LABEL_IMPACT["changed"] = INTERVAL
+RULE = {
+    "max_removed_mass": SHARE,
+    "min_confidence": SHARE,
+    "min_confidence_by_label": [{"label": LABEL, "min_confidence": SHARE}],
+}
 IMPACT = {
-    "unknown_above": Maybe(SHARE),
+    "rule": Maybe(RULE),
     "pairs": [{"from": LABEL, "to": Maybe(LABEL), "rows": ROWS}],  # to None: unknown
     "other_pairs": {"pairs": COUNT, "rows": COUNT},
     "by_label": [LABEL_IMPACT],
@@ -162,3 +164,18 @@ LAYOUT = {
     "most_changed": _kinds([CHANGED_ROW]),
     "impact": IMPACT,
 }
+
+
+def rule_as_dict(rule: AnswerRule) -> dict[str, Any]:
+    """Return a rule as it stands in a summary, where unknown is null."""
+    given = rule.min_confidence
+    by_label = given if isinstance(given, Mapping) else {None: given}
+    return {
+        "max_removed_mass": rule.max_removed_mass,
+        "min_confidence": by_label.get(None, 0.0),
+        "min_confidence_by_label": [
+            {"label": label, "min_confidence": least}
+            for label, least in by_label.items()
+            if label is not None
+        ],
+    }

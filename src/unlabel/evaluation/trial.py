@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._labels import as_classes, columns_of, label_key
-from unlabel._typing import TRUTHS, Columns, Float64s, Floats, InputKind, Label, Method, Truth
+from unlabel._plans.outcome import REMOVED, Outcome, matched, outcome_of
+from unlabel._typing import KINDS, Columns, Floats, Kind, Label, Method
+from unlabel.answers import AnswerRule
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.sources import NO_FILES, Sources
-from unlabel.evaluation.truth import destinations, true_labels_of
-from unlabel.filter import OutputFilter, require_filter
-from unlabel.fitting import calibrated_to, fit_filter
-from unlabel.plan import RETIRED, plan_for
-from unlabel.validation import as_confidences, choice, refuse_probabilities, true_columns
+from unlabel.evaluation.truth import TRUTHS, Truth, destinations, true_labels_of
+from unlabel.filter import FilteredRows, OutputFilter, outcome_of_filter, require_filter
+from unlabel.fitting import fit_filter
+from unlabel.labels import as_classes
+from unlabel.metrics._rows import checked_rows
+from unlabel.plan import LabelPlan
+from unlabel.validation import (
+    choice,
+    refuse_chance,
+    refuse_probabilities,
+    true_columns,
+)
 
-NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask", "literal": "literal"}
+NAMES: dict[Method, str] = {"osr": "OSR", "mask": "mask"}
 BASE, RETRAINED, AGAIN, CALIBRATED = "base model", "retrained", "retrained again", ", calibrated"
 
 
@@ -31,14 +40,13 @@ class Candidate:
     filter: OutputFilter
     judged: Columns | None = None  # by default all
 
-    def output(self) -> Floats:
-        """Filter the judged rows: probabilities of the result's labels."""
-        return self.filter.apply_checked(self.rows, at=self.judged)
+    def run(self) -> FilteredRows:
+        """Filter the judged rows: probabilities of the result's labels, and removed masses."""
+        return self.filter.run(self.rows if self.judged is None else self.rows[self.judged])
 
-    def removed_mass(self) -> Float64s:
-        """Compute the removed mass of the judged rows, as for an answer of unknown."""
-        filtered = self.filter.filter_checked(self.rows, at=self.judged, with_mass=True)
-        return np.asarray(filtered.removed_mass)
+    def output(self) -> Floats:
+        """Return the probabilities of the result's labels alone."""
+        return self.run().confidences
 
 
 @dataclass(frozen=True)
@@ -53,14 +61,14 @@ class Trial:
     rows_fitted_on: int
     notes: tuple[str, ...] = ()
     truth: Truth = "old"  # whether the true labels are the model's or the result's
-    unknown_above: float | None = None  # the removed mass above which filters answer with unknown
+    rule: AnswerRule | None = None  # when filters answer with unknown; None if they never do
     same_recipe: bool = False  # whether retrained models are known to differ in their seeds alone
     sources: Sources = NO_FILES
 
     @property
     def classes(self) -> tuple[Label, ...]:
         """The labels of the base model."""
-        return self.base.filter.classes
+        return self.base.filter.classes_out
 
     @property
     def fitted(self) -> OutputFilter:
@@ -73,10 +81,11 @@ def try_labels(
     labels: Any,
     *,
     classes: Sequence[Label],
-    remove: Iterable[Any],
+    plan: Any,
     retrained: Sequence[Any] = (),
-    input: InputKind = "probabilities",
+    kind: Kind = "probabilities",
     truth: Truth = "old",
+    allow_chance: bool = False,
     seed: int = 0,
 ) -> Trial:
     """Try a change of labels with filters that are fitted on half of the rows.
@@ -89,60 +98,75 @@ def try_labels(
         The true labels.
     classes : sequence of labels
         The names of the columns of `base`.
-    remove : sequence of labels, mapping of labels to destinations, or LabelPlan
-        The labels to retire, or to change in another way.
+    plan : LabelPlan, mapping of labels to destinations, or sequence of labels
+        The change of labels, or the labels to remove.
     retrained : up to two arrays of shape (n_rows, number of the result's labels)
         The confidences of models retrained on the changed labels, on the same rows, with columns
-        in the order of ``LabelPlan(remove).outcome(classes).classes``.
-    input : {"probabilities", "logits"}
+        in the order of ``LabelPlan(plan).check(classes).result``.
+    kind : {"probabilities", "logits"}
         The kind of confidences, the same in all arrays.
     truth : {"old", "new"}
-        Whether `labels` are the model's or already the result's. Rows of labels that are retired or
+        Whether `labels` are the model's or already the result's. Rows of labels that are removed or
         split have no new label, and keep the old one.
+    allow_chance : bool
+        Whether to accept confidences that are no better than chance on rows of labels that stay.
     seed : int
         Draws the half of each label's rows to fit on. The other half is judged.
     """
     names = as_classes(classes)
-    rows = as_confidences(base, input, names)
+    choice(kind, KINDS, "kind")
     choice(truth, TRUTHS, "truth")
-    outcome = plan_for(names, remove, None).outcome(names)
+    rows = _confidences(base, kind, names)
+    plan = matched(plan if isinstance(plan, LabelPlan) else LabelPlan(plan), names)
+    outcome = outcome_of(plan, names)
     known = true_labels_of(names, outcome, truth)
     columns = true_columns(labels, known.labels, len(rows))
-    own_labels, to = _as_array(labels), destinations(known.numbers[columns], outcome)
+    to, old = destinations(known.numbers[columns], outcome), known.columns[columns]
+    if not allow_chance:
+        _refuse_chance(rows, old, outcome)
     fitting, judged = _halves(columns, seed)
-    retired = fitting[to[fitting] == RETIRED]
-    osr = fit_filter(
-        rows[retired if len(outcome.removed) else fitting],
-        own_labels[retired] if len(outcome.removed) else None,
-        classes=names,
-        remove=remove,
-        input=input,
-    )
-    to[judged] = RETIRED  # not to be fitted on
     candidates: dict[str, Candidate] = {}
+    notes: list[str] = []
     uncalibrated: dict[str, list[str]] = {}
 
-    def add(name: str, model: Floats, as_is: OutputFilter) -> None:
-        """Add a filtered model as it is and, if the half to fit on allows it, calibrated."""
-        candidates[name] = Candidate(model, as_is, judged)
+    def add(
+        name: str,
+        model: Floats,
+        classes: Sequence[Label],
+        of_row: Columns,
+        plan: LabelPlan,
+        method: Method,
+    ) -> None:
+        """Fit a filter as it is and, if the half to fit on allows it, calibrated."""
+        at = fitting[of_row[fitting] >= 0]
+        own = np.array(classes, dtype=object)[of_row[at]]
+        fit = partial(fit_filter, model[at], own, classes=classes, plan=plan, kind=kind)
+        as_is = fit(method=method, allow_chance=True)
+        notes.extend(as_is.remarks)
+        candidates[name] = Candidate(model, OutputFilter(**as_is.state), judged)
         try:
-            fitted = calibrated_to(as_is, model, to)
-            candidates[name + CALIBRATED] = Candidate(model, fitted, judged)
+            calibrated = fit(method=method, allow_chance=True, calibrate=True)
         except UnlabelError as error:
-            uncalibrated.setdefault(str(error), []).append(name)
+            uncalibrated.setdefault(error.problem, []).append(name)
+        else:
+            filter = OutputFilter(**calibrated.state)
+            candidates[name + CALIBRATED] = Candidate(model, filter, judged)
 
-    for as_is in (osr, osr.as_mask()):
-        add(NAMES[as_is.method], rows, as_is)
-    for name, model in _retrained(retrained, osr.classes, input, len(rows)):
-        add(name, model, unchanged(osr.classes, input))
+    for method, name in NAMES.items():
+        # A new true label that several old ones become does not tell the model's own.
+        add(name, rows, names, old, plan, method)
+    for name, model in _retrained(retrained, outcome.classes, kind, len(rows)):
+        add(name, model, outcome.classes, to, LabelPlan({}), "mask")
+    for why, outputs in uncalibrated.items():
+        notes.append(f"{', '.join(outputs)}: {why[0].lower()}{why[1:]}.")
     return Trial(
-        base=Candidate(rows, unchanged(names, input), judged),
+        base=Candidate(rows, unchanged(names, kind), judged),
         candidates=candidates,
         shown=NAMES["osr"],
-        labels=own_labels[judged],
+        labels=_as_array(labels)[judged],
         row_numbers=judged,
         rows_fitted_on=len(fitting),
-        notes=tuple(f"{', '.join(outputs)}: {why}" for why, outputs in uncalibrated.items()),
+        notes=tuple(notes),
         truth=truth,
     )
 
@@ -154,6 +178,7 @@ def try_filter(
     *,
     retrained: Sequence[Any] = (),
     truth: Truth = "old",
+    allow_chance: bool = False,
 ) -> Trial:
     """Try a filter on rows that it was not fitted on; `try_labels` describes the arguments.
 
@@ -161,27 +186,27 @@ def try_filter(
     """
     choice(truth, TRUTHS, "truth")
     require_filter(fitted)
-    if fitted.method == "literal":
-        raise UnlabelError(
-            "A filter with method='literal' does not give probabilities and cannot be judged: fit "
-            "one with method='osr'."
-        )
-    classes, input = fitted.classes_in, fitted.input
-    rows = _confidences(base, input, classes)
+    classes, kind, temperature = fitted.classes_in, fitted.kind, fitted.temperature
+    rows = _confidences(base, kind, classes)
     if labels is None and retrained:
         raise UnlabelError(
             "Retrained models are judged by true labels, and there are none: give them."
         )
-    shown = NAMES[fitted.method]
-    candidates = {shown: Candidate(rows, replace(fitted, temperature=1.0))}
-    if fitted.temperature != 1:
-        shown += CALIBRATED
-        candidates[shown] = Candidate(rows, fitted)
-    candidates[NAMES["mask"]] = Candidate(rows, fitted.as_mask())
-    for name, model in _retrained(retrained, fitted.classes, input, len(rows)):
-        candidates[name] = Candidate(model, unchanged(fitted.classes, input))
+    if labels is not None and not allow_chance:
+        outcome = outcome_of_filter(fitted)
+        known = true_labels_of(classes, outcome, truth)
+        columns = true_columns(labels, known.labels, len(rows))
+        _refuse_chance(rows, known.columns[columns], outcome)
+    mask = OutputFilter.from_plan(fitted.plan, classes=classes, kind=kind)
+    shown = NAMES[fitted.method] + (CALIBRATED if temperature != 1 else "")
+    filters = {shown: fitted, NAMES["mask"]: mask}
+    if temperature != 1:
+        filters[NAMES["mask"] + CALIBRATED] = replace(mask, temperature=temperature)
+    candidates = {name: Candidate(rows, filter) for name, filter in filters.items()}
+    for name, model in _retrained(retrained, fitted.classes_out, kind, len(rows)):
+        candidates[name] = Candidate(model, unchanged(fitted.classes_out, kind))
     return Trial(
-        base=Candidate(rows, unchanged(classes, input)),
+        base=Candidate(rows, unchanged(classes, kind)),
         candidates=candidates,
         shown=shown,
         labels=None if labels is None else _as_array(labels),
@@ -192,14 +217,19 @@ def try_filter(
 
 
 def without(labels: Sequence[Label], removed: Sequence[Label]) -> tuple[Label, ...]:
-    """Leave the retired labels out."""
-    gone = columns_of(tuple(removed))
-    return tuple(label for label in labels if label_key(label) not in gone)
+    """Return the labels without the removed ones."""
+    return tuple(label for label in labels if label not in {*removed})
 
 
-def unchanged(classes: Sequence[Label], input: InputKind) -> OutputFilter:
+def unchanged(classes: Sequence[Label], kind: Kind) -> OutputFilter:
     """Make a filter that changes no label: it turns confidences into probabilities."""
-    return OutputFilter.mask(classes, (), input=input)
+    return OutputFilter.from_plan({}, classes=classes, kind=kind)
+
+
+def _refuse_chance(rows: Floats, columns: Columns, outcome: Outcome) -> None:
+    """Raise an error if the model is no better than chance on rows of labels that stay."""
+    at = np.flatnonzero((columns >= 0) & (outcome.columns[columns] != REMOVED))
+    refuse_chance(rows[at], columns[at])
 
 
 def _halves(columns: Columns, seed: int) -> tuple[Columns, Columns]:
@@ -209,25 +239,25 @@ def _halves(columns: Columns, seed: int) -> tuple[Columns, Columns]:
     return np.sort(by_label[::2]), np.sort(by_label[1::2])
 
 
-def _confidences(values: Any, input: InputKind, classes: Sequence[Label]) -> Floats:
-    """Check confidences, and refuse probabilities that are given as logits."""
-    rows = as_confidences(values, input, classes)
-    if input == "logits":
+def _confidences(values: Any, kind: Kind, classes: Sequence[Label]) -> Floats:
+    """Check confidences, and that probabilities are not given as logits."""
+    rows = checked_rows(values, kind, classes)
+    if kind == "logits":
         refuse_probabilities(rows)
     return rows
 
 
 def _as_array(labels: Any) -> npt.NDArray[Any]:
-    """Make an array of labels; those of a list keep their types, as in `true_columns`."""
+    """Return labels as an array; those of a list keep their types, as in `true_columns`."""
     return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
 
 
 def _retrained(
-    outputs: Sequence[Any], classes: Sequence[Label], input: InputKind, n_rows: int
+    outputs: Sequence[Any], classes: Sequence[Label], kind: Kind, n_rows: int
 ) -> list[tuple[str, Floats]]:
     if len(outputs) > 2:
         raise UnlabelError(f"There are {len(outputs)} retrained models: give at most two.")
-    models = [_confidences(model, input, classes) for model in outputs]
+    models = [_confidences(model, kind, classes) for model in outputs]
     for model in models:
         if len(model) != n_rows:
             raise UnlabelError(

@@ -7,19 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._labels import as_classes
-from unlabel._set_aside import SetAside
-from unlabel._typing import INPUT_KINDS, InputKind, Label
+from unlabel._skipped import SkippedRows
+from unlabel._typing import KINDS, Kind, Label
 from unlabel.errors import UnlabelError
 from unlabel.explore.document import BlankPage, as_text
 from unlabel.explore.sample import Sample, strata_of
-from unlabel.validation import (
-    as_confidences,
-    choice,
-    readable,
-    refuse_probabilities,
-    true_columns,
-)
+from unlabel.labels import as_classes
+from unlabel.metrics._rows import checked_rows
+from unlabel.validation import choice, refuse_probabilities, true_columns
 
 __all__ = ["render"]
 
@@ -32,7 +27,7 @@ def render(
     labels: Any = None,
     ids: Any = None,
     *,
-    input: InputKind = "probabilities",
+    kind: Kind = "probabilities",
     title: str = TITLE,
     rows: int = 5000,
 ) -> str:
@@ -53,7 +48,7 @@ def render(
         without it.
     ids : array of shape (n_rows,), optional
         Names for the rows, by default their numbers. Longer ones are cut after 1,000 characters.
-    input : {"probabilities", "logits"}
+    kind : {"probabilities", "logits"}
         The kind of confidences.
     title : str
         The heading of the page.
@@ -72,14 +67,14 @@ def render(
     >>> page.startswith("<!DOCTYPE html>"), "https://" in page
     (True, False)
     """
-    choice(input, INPUT_KINDS, "input")
+    choice(kind, KINDS, "kind")
     names = as_classes(classes)
-    outputs = as_confidences(confidences, input, names)
-    if input == "logits":
+    outputs = checked_rows(confidences, kind, names)
+    if kind == "logits":
         refuse_probabilities(outputs)
-    aside = SetAside(names)
-    truth = None if labels is None else true_columns(labels, names, len(outputs), aside)
-    given = None if ids is None else [*readable(ids, "ids")]
+    skipped = SkippedRows(names)
+    truth = None if labels is None else true_columns(labels, names, len(outputs), skipped)
+    given = None if ids is None else [*ids]
     if given is not None and len(given) != len(outputs):
         raise UnlabelError(f"{len(outputs)} rows have {len(given)} ids: give one per row.")
     blank = BlankPage(names, as_text(title))
@@ -87,5 +82,5 @@ def render(
     _, places = blank.draw(np.bincount(strata), rows).add(strata)
     texts = None if given is None else [as_text(given[place]) for place in places.tolist()]
     sample = Sample(outputs[places], None if truth is None else truth[places], places, texts)
-    page = blank.filled(sample, input, of=len(outputs), aside=aside.of_other_labels)
+    page = blank.filled(sample, kind, of=len(outputs), aside=skipped.of_other_labels)
     return page.html

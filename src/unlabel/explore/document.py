@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from unlabel._labels import SURROGATES, is_missing
-from unlabel._typing import Columns, InputKind, Label
+from unlabel._typing import Columns, Kind, Label
 from unlabel.errors import UnlabelError, needs_extra
 from unlabel.explore.packing import Bits, Packed, pack
 from unlabel.explore.sample import Draw, Sample, allocate
+from unlabel.labels import SURROGATES, is_missing
 
 with needs_extra("cli"):
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
-
-    from unlabel._tables.labels import positions_by_text
 
 SIZE_LIMIT = 3_000_000  # bytes of a page, never reached
 # The JavaScript in page/, in this order; a vendor's module becomes the constant of its name.
@@ -67,10 +65,9 @@ class BlankPage:
     title: str
 
     def __post_init__(self) -> None:
-        """Refuse names that leave no room for rows."""
+        """Raise an error for names that leave no room for rows."""
         if not self.classes:
             raise UnlabelError("There are no labels: give at least one.")
-        positions_by_text(self.classes)  # the page tells labels apart by their texts
         if self.most_rows < 1:
             names = sum(len(str(label).encode()) for label in self.classes)
             raise UnlabelError(
@@ -93,18 +90,18 @@ class BlankPage:
     def draw(self, sizes: Columns, rows: int) -> Draw:
         """Start to draw rows from strata of these sizes, no more than can fit."""
         if rows < 1:
-            raise UnlabelError(f"rows (--rows) is {rows}: give at least 1.")
+            raise UnlabelError(f"{rows} rows are no sample: give at least 1.", argument="rows")
         if not sizes.sum():
             raise UnlabelError("There are no rows: give at least one.")
         return Draw(allocate(sizes, min(rows, self.most_rows)))
 
-    def filled(self, sample: Sample, input: InputKind, *, of: int, aside: int) -> Page:
+    def filled(self, sample: Sample, kind: Kind, *, of: int, aside: int) -> Page:
         """Fill in a sample: with 16 bits if all of its rows fit, else with 8 and what fits."""
         bits: Bits = 16 if _bytes(sample, 16) <= self.room else 8
         while (size := _bytes(sample, bits)) > self.room:
             fewer = min(len(sample) - 1, len(sample) * self.room // size)
             sample = sample.thinned(max(1, fewer))
-        packed = pack(sample.rows, input, bits)
+        packed = pack(sample.rows, kind, bits)
         html = self._html(sample, packed, of=of, aside=aside)
         return Page(html, len(sample), of, bits, packed.rounding)
 

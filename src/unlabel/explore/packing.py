@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from unlabel._typing import Float64s, Floats, InputKind
+from unlabel._typing import Float64s, Floats, Kind
 
 Bits = Literal[8, 16]
 # How far below the top label's the logarithm of a confidence can lie; what lies lower is moved up
@@ -31,7 +31,7 @@ class Packed:
     rounding: float  # the largest error of a confidence
 
 
-def pack(rows: Floats, input: InputKind, bits: Bits) -> Packed:
+def pack(rows: Floats, kind: Kind, bits: Bits) -> Packed:
     """Pack rows with the smallest step that reaches the lowest confidence, within the range.
 
     A logarithm is off by at most half a step; that of a label just below the top one, which must
@@ -43,7 +43,7 @@ def pack(rows: Floats, input: InputKind, bits: Bits) -> Packed:
     >>> list(base64.b64decode(packed.codes)), round(packed.step * 254, 6)
     ([0, 254, 255], 1.098612)
     """
-    below, is_none = _distances(rows, input)
+    below, is_none = _distances(rows, kind)
     last = 2**bits - 2
     within = np.minimum(below, RANGE[bits])
     largest = float(within.max(initial=FLAT, where=~is_none))
@@ -55,12 +55,12 @@ def pack(rows: Floats, input: InputKind, bits: Bits) -> Packed:
     return Packed(text, bits, step, float(error.max(initial=0.0)))
 
 
-def _distances(rows: Floats, input: InputKind) -> tuple[Float64s, np.typing.NDArray[np.bool_]]:
-    """Measure how far logarithms lie below the top label's; tell which confidences are 0."""
+def _distances(rows: Floats, kind: Kind) -> tuple[Float64s, np.typing.NDArray[np.bool_]]:
+    """Measure how far logarithms lie below the top label's, and which confidences are 0."""
     wide = rows.astype(np.float64)
     top = wide.max(axis=1, keepdims=True)
     with np.errstate(divide="ignore", over="ignore"):
-        if input == "probabilities":
+        if kind == "probabilities":
             return np.log(top) - np.log(wide), wide == 0
         return top - wide, np.isneginf(wide)
 

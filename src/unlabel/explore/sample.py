@@ -84,7 +84,7 @@ class Draw:
         self._keys = np.empty(0)
 
     def add(self, strata: Columns) -> tuple[Booleans, Columns]:
-        """Draw from a part: tell which of the drawn rows stay, and which of the part's join them.
+        """Draw from a part: return which of the drawn rows stay, and which of the part's join them.
 
         Drawn rows are in the order in which they came.
         """
@@ -113,7 +113,7 @@ class Sample:
         return len(self.rows)
 
     def at(self, places: Columns) -> Sample:
-        """Give some of the rows."""
+        """Return some of the rows."""
         return Sample(
             self.rows[places],
             None if self.truth is None else self.truth[places],
@@ -122,7 +122,7 @@ class Sample:
         )
 
     def followed_by(self, other: Sample) -> Sample:
-        """Give these rows and then those of another sample."""
+        """Return these rows and then those of another sample."""
         truths = [each for each in (self.truth, other.truth) if each is not None]
         return Sample(
             np.concatenate([self.rows, other.rows]),

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from unlabel._set_aside import SetAside
+from unlabel._skipped import SkippedRows
 from unlabel._tables.cells import plain, taken
 from unlabel._tables.columns.predictions import ColumnPredictions
 from unlabel._tables.files.formats import errors_naming
@@ -19,10 +19,11 @@ from unlabel._tables.labels import true_labels
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Part, Predictions, Reading
 from unlabel._tables.streaming import checked_rows, refuse_doubtful_logits
-from unlabel._typing import Columns, InputKind, Label, Progress
+from unlabel._typing import Columns, Kind, Label, Progress
 from unlabel.errors import UnlabelError
 from unlabel.explore.document import BlankPage, Page, as_text
 from unlabel.explore.sample import Sample, strata_of
+from unlabel.labels import SHORT
 from unlabel.validation import refuse_probabilities
 
 IDS = "id"  # the column that they are looked for in
@@ -32,7 +33,7 @@ def explore_table(
     path: str | os.PathLike[str],
     *,
     classes: Sequence[Label] | None,
-    input: InputKind,
+    kind: Kind,
     reading: Reading,
     label_column: str | None,
     id_column: str | None,
@@ -40,7 +41,7 @@ def explore_table(
     rows: int,
     progress: Progress,
 ) -> tuple[Page, list[str]]:
-    """Make the page of a table, and give sentences about what it assumed."""
+    """Make the page of a table, and return sentences about what it assumed."""
     refuse_standard_input(path)
     truth_column = label_column or TRUE_LABELS
     predictions = open_predictions(path, classes, reading, label_column=truth_column)
@@ -50,34 +51,35 @@ def explore_table(
     own_ids = _id_column(predictions, reading, id_column)
     blank = BlankPage(predictions.classes, as_text(title))
 
-    def read(progress: Progress, aside: SetAside) -> Iterator[tuple[Part, Sample]]:
+    def read(progress: Progress, skipped: SkippedRows) -> Iterator[tuple[Part, Sample]]:
         """Yield the parts with all of their rows, still without ids."""
         first_row = 0
         for part in predictions.parts(progress):
             with errors_naming(predictions.path, place=part.place, advice=predictions.guess):
-                outputs, truth = checked_rows(part, predictions, input, reading), None
-                if input == "logits" and not first_row:
+                outputs, truth = checked_rows(part, predictions, kind, reading), None
+                if kind == "logits" and not first_row:
                     refuse_probabilities(outputs)
                 if has_truth:
                     cells = part.cells(truth_column)
-                    truth = true_labels(cells, truth_column, predictions.classes, aside)
+                    truth = true_labels(cells, truth_column, predictions.classes, skipped)
             yield part, Sample(outputs, truth, first_row + np.arange(len(outputs)), None)
             first_row += len(part)
 
     n_labels = len(predictions.classes)
-    sizes, aside = np.zeros(2 * n_labels, dtype=np.int64), SetAside(predictions.classes)
-    for _, each in read(lambda done: progress(done / 2), aside):
+    sizes, skipped = np.zeros(2 * n_labels, dtype=np.int64), SkippedRows(predictions.classes)
+    for _, each in read(lambda done: progress(done / 2), skipped):
         sizes += np.bincount(strata_of(each.rows, each.truth), minlength=len(sizes))
     if not sizes.any():
-        raise UnlabelError(f"{predictions.path} has no rows: give a table with at least one.")
-    if input == "logits" and predictions.guess:
+        problem = "It has no rows: give a table with at least one."
+        raise UnlabelError(problem, path=predictions.path)
+    if kind == "logits" and predictions.guess:
         refuse_doubtful_logits(predictions, {*np.flatnonzero(sizes[:n_labels]).tolist()})
-    if aside.of_other_labels:
+    if skipped.of_other_labels:
         with errors_naming(predictions.path, advice=predictions.guess):
-            aside.refuse_all(int(sizes.sum()))
+            skipped.refuse_all(int(sizes.sum()))
     draw = blank.draw(sizes, rows)
     sample: Sample | None = None
-    for part, each in read(lambda done: progress((1 + done) / 2), SetAside(predictions.classes)):
+    for part, each in read(lambda done: progress((1 + done) / 2), SkippedRows(predictions.classes)):
         stay, joining = draw.add(strata_of(each.rows, each.truth))
         with errors_naming(predictions.path, place=part.place):
             ids = None if own_ids is None else _ids(part.cells(own_ids), own_ids, joining)
@@ -86,14 +88,21 @@ def explore_table(
             joined = sample.at(np.flatnonzero(stay)).followed_by(joined)
         sample = joined
     if sample is None:
-        raise UnlabelError(f"{predictions.path} changed while it was read: try again.")
+        raise UnlabelError("It changed while it was read: try again.", path=predictions.path)
     if not sizes[:n_labels].any():  # a column of true labels that is empty
         sample = replace(sample, truth=None)
-    page = blank.filled(sample, input, of=int(sizes.sum()), aside=aside.of_other_labels)
+    page = blank.filled(sample, kind, of=int(sizes.sum()), aside=skipped.of_other_labels)
     remarks = [predictions.guess] if predictions.guess else []
-    if aside.rows:
-        are = "is" if aside.rows == 1 else "are"
-        remarks.insert(0, f"{aside.counted} {are} in the page, without true labels.")
+    if skipped.rows:
+        are = "1 row is" if skipped.rows == 1 else f"{skipped.rows:,} rows are"
+        others = ""
+        if skipped.of_other_labels:
+            label = SHORT.repr(skipped.other_label)
+            others = (
+                f", {skipped.of_other_labels:,} of them of labels that the model does not have, "
+                f"such as {label}"
+            )
+        remarks.insert(0, f"{are} in the page without a true label{others}.")
     return page, remarks
 
 
@@ -106,16 +115,15 @@ def _id_column(predictions: Predictions, reading: Reading, name: str | None) -> 
         return found
     if name is None:
         return None
-    raise UnlabelError(
-        f"{predictions.path} has no ids in {name!r}: choose a column beside the confidences with "
-        "--id-column."
-    )
+    problem = f"It has no ids in {name!r}: choose a column beside the confidences."
+    raise UnlabelError(problem, argument="id_column", path=predictions.path)
 
 
 def _ids(cells: pa.Array, name: str, rows: Columns) -> list[str]:
     if pa.types.is_nested(cells.type):
         raise UnlabelError(
-            f"The column {name!r} has the type {cells.type} and ids are texts or numbers: choose "
-            "another one with --id-column."
+            f"The column {name!r} has the type {cells.type} and ids are strings or numbers: choose "
+            "another one.",
+            argument="id_column",
         )
     return [as_text(each) for each in taken(plain(cells), rows).to_pylist()]

@@ -1,9 +1,9 @@
-"""Metrics of a classifier's outputs after labels were retired, alone and beside retraining.
+"""Metrics of a classifier's outputs after labels were removed, alone and beside retraining.
 
 Every function is pure and takes confidences of shape (n_rows, n_outputs). Those that judge
 them also take the true `labels`, one per row, the `classes` that name the columns, and `over`,
 the labels whose rows count: by default `classes`. So A_R is `mean_accuracy` over the retained
-labels and A_F over the retired ones, which are never predicted if `classes` lacks them.
+labels and A_F over the removed ones, which are never predicted if `classes` lacks them.
 
 Predictions and ranks can be taken from any scores, logits included. Everything else needs
 probabilities, which are divided by their sums (stored tables round them), in float64. Tables may
@@ -18,22 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
-from unlabel._labels import as_classes, known_columns, no_such_label
-from unlabel._method.split import row_blocks
+from unlabel._method.masses import row_blocks
 from unlabel._typing import Float64s, Floats
 from unlabel.errors import UnlabelError
+from unlabel.labels import as_classes, known_columns, no_such_label
 from unlabel.metrics._rows import (
     Labels,
     by_row,
     checked_rows,
     comparable_rows,
-    drawn_rows,
     group_means,
     judged_rows,
     kl_of,
@@ -42,13 +36,10 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
-from unlabel.metrics._scoring import retained_scorer
-from unlabel.metrics._unknown import unknown_share, unknown_threshold
 
 __all__ = [
     "Coverage",
     "ReliabilityBins",
-    "attack_auc",
     "coverage",
     "destination_matrix",
     "expected_calibration_error",
@@ -62,16 +53,13 @@ __all__ = [
     "ratio_to_seed_floor",
     "reliability_bins",
     "removed_mass",
-    "retained_scorer",
     "top_label_changed",
     "unknown_share",
-    "unknown_threshold",
 ]
 
 # The least that a probability counts as inside a logarithm. Softmax outputs in float32 hardly go
 # lower; an entry that was rounded to 0, as in float16, costs up to -log(EPSILON) = 28.
 EPSILON = 1e-12
-ATTACK_ROWS, ATTACK_FOLDS = 5000, 5
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -117,10 +105,10 @@ def label_accuracy(
 def mean_accuracy(
     confidences: Any, labels: Any, classes: Labels, over: Labels | None = None
 ) -> float:
-    """Average `label_accuracy` over labels: A_R over retained labels, A_F over retired ones.
+    """Average `label_accuracy` over labels: A_R over retained labels, A_F over removed ones.
 
     Labels without rows are left out; NaN if no label has any. A_F is 0 for outputs without
-    entries of the retired labels.
+    entries of the removed labels.
 
     Examples
     --------
@@ -186,7 +174,7 @@ def reliability_bins(
     (array([ nan,  nan, 0.6 , 0.85]), array([nan, nan, 1. , 0.5]), array([0, 0, 1, 2]))
     """
     if bins < 1:
-        raise UnlabelError(f"bins={bins} is not a number of bins: give 1 or more.")
+        raise UnlabelError(f"There are {bins} bins: give 1 or more.", argument="bins")
     rows, column, group, _ = judged_rows(confidences, labels, classes, over, "probabilities")
     top = rows.max(axis=1) / row_sums(rows)
     in_bin = np.where(group < 0, -1, np.searchsorted(np.arange(1, bins) / bins, top))
@@ -211,9 +199,9 @@ def expected_calibration_error(
 
 
 def destination_matrix(confidences: Any, labels: Any, classes: Labels, removed: Labels) -> Float64s:
-    """Compute the mean output over the inputs of each retired label: where they went.
+    """Compute the mean output over the inputs of each removed label: where they went.
 
-    One row per retired label, which sums to 1 (NaN without inputs), and one column per class.
+    One row per removed label, which sums to 1 (NaN without inputs), and one column per class.
 
     Examples
     --------
@@ -242,7 +230,8 @@ def kl_divergence(outputs: Any, reference: Any, *, epsilon: float = EPSILON) -> 
     array([ 0.693, 13.122])
     """
     if not epsilon > 0:
-        raise UnlabelError(f"epsilon={epsilon!r} has no logarithm: give one above 0.")
+        problem = f"The number {epsilon!r} has no logarithm: give a number above 0."
+        raise UnlabelError(problem, argument="epsilon")
     return by_row(partial(kl_of, epsilon=epsilon), *comparable_rows(outputs, reference))
 
 
@@ -285,7 +274,7 @@ def ratio_to_seed_floor(divergence: Any, seed_floor: Any) -> float:
 def on_retained(confidences: Any, classes: Labels, retained: Labels) -> Floats:
     """Take the entries of the retained labels, in the order given, and divide by their sum.
 
-    Makes outputs with and without retired labels comparable. A row with nothing on retained
+    Makes outputs with and without removed labels comparable. A row with nothing on retained
     labels becomes uniform, as with ``method="mask"``. The dtype stays.
 
     Examples
@@ -323,7 +312,7 @@ def on_all(confidences: Any, classes: Labels, every: Labels) -> Floats:
 
 
 def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s:
-    """Sum the probabilities of the retired labels in each row.
+    """Sum the probabilities of the removed labels in each row.
 
     Examples
     --------
@@ -337,7 +326,7 @@ def removed_mass(confidences: Any, classes: Labels, removed: Labels) -> Float64s
 def top_label_changed(
     before: Any, classes_before: Labels, after: Any, classes_after: Labels
 ) -> npt.NDArray[np.bool_]:
-    """Tell for each row whether its top label has changed; the mean is the share that have.
+    """Whether the top label of each row has changed; the mean is the share that have.
 
     Examples
     --------
@@ -357,37 +346,20 @@ def top_label_changed(
     return np.asarray(rows.argmax(axis=1) != column_before[rows_after.argmax(axis=1)])
 
 
-def attack_auc(removed_outputs: Any, retained_outputs: Any, *, seed: int = 0) -> float:
-    """Measure how well outputs tell whether the label of an input is a retired one.
+def unknown_share(removed_mass: Any, above: Any) -> Float64s:
+    """Compute the share of rows whose removed mass is above each threshold.
 
-    0.5 is not at all, 1 is always. Inputs of a label it never saw look odd to a retrained model
-    too, so compare with the retrained model's value.
-
-    The attacker is a logistic regression on the logarithms of the outputs, at least `EPSILON`,
-    each scaled to unit variance, with both kinds of input weighted alike. The value is the mean
-    area under the ROC curve over 5 stratified folds, with at most 5,000 rows of each kind, drawn
-    by `seed`. Boosted trees and forests found up to .014 more on CIFAR outputs and took ten to a
-    hundred times as long.
+    Those are the rows that an answer rule with that `max_removed_mass` answers with unknown. NaN
+    without rows.
 
     Examples
     --------
-    >>> unsure, sure = [[.6, .4], [.5, .5]] * 5, [[.9, .1], [.2, .8]] * 5
-    >>> attack_auc(unsure, sure)
-    1.0
+    >>> unknown_share([.1, .5, .6, .9], [0, .5, .9])
+    array([1. , 0.5, 0. ])
     """
-    kinds = comparable_rows(retained_outputs, removed_outputs, same_rows=False)
-    if min(map(len, kinds)) < ATTACK_FOLDS:
-        raise UnlabelError(
-            f"There are {len(kinds[1])} rows of retired and {len(kinds[0])} of retained labels: "
-            f"an attack needs at least {ATTACK_FOLDS} of each."
-        )
-    numbers = drawn_rows((np.arange(len(rows)) for rows in kinds), ATTACK_ROWS, seed)
-    drawn = [rows[at] for rows, at in zip(kinds, numbers, strict=True)]
-    clues = np.log(np.maximum(np.vstack([normalised(rows) for rows in drawn]), EPSILON))
-    is_removed = np.repeat([0, 1], [len(rows) for rows in drawn])
-    regression = LogisticRegression(class_weight="balanced", max_iter=1000)
-    attacker = make_pipeline(StandardScaler(), regression)
-    folds = StratifiedKFold(ATTACK_FOLDS, shuffle=True, random_state=seed)
-    with threadpool_limits(1):  # the products are too small for threads
-        aucs = cross_val_score(attacker, clues, is_removed, cv=folds, scoring="roc_auc")
-    return float(aucs.mean())
+    mass = np.sort(np.asarray(removed_mass, dtype=np.float64))
+    if mass.ndim != 1:
+        raise UnlabelError(f"The removed masses have the shape {mass.shape}: give one per row.")
+    n_above = len(mass) - np.searchsorted(mass, np.asarray(above, dtype=np.float64), side="right")
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.divide(n_above, len(mass)))

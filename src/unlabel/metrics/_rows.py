@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unlabel._labels import as_classes, as_labels, known_columns, no_such_label
-from unlabel._method.split import BLOCK_ENTRIES
-from unlabel._method.threads import on_threads, thread_limit
-from unlabel._typing import Columns, Float64s, Floats, InputKind, Label
+from unlabel._method.run import in_chunks
+from unlabel._typing import Columns, Float64s, Floats, Kind, Label
 from unlabel.errors import UnlabelError
-from unlabel.validation import as_confidences, check_columns, column_names, distinct_labels
+from unlabel.labels import as_classes, as_labels, known_columns, no_such_label
+from unlabel.validation import as_array, check_rows, distinct_labels
 
 Labels = Iterable[Any]
 
 
 def judged_rows(
-    confidences: Any, labels: Any, classes: Labels, over: Labels | None, kind: InputKind
+    confidences: Any, labels: Any, classes: Labels, over: Labels | None, kind: Kind
 ) -> tuple[Floats, Columns, Columns, int]:
     """Check rows and their true labels.
 
@@ -55,11 +54,14 @@ def group_means(values: npt.NDArray[Any], group: Columns, n_groups: int) -> Floa
         return np.asarray(total / np.bincount(group[counts], minlength=n_groups))
 
 
-def checked_rows(confidences: Any, kind: InputKind, names: Sequence[Label] | None = None) -> Floats:
+def checked_rows(confidences: Any, kind: Kind, names: Sequence[Label] | None = None) -> Floats:
     """Check rows of confidences, which must have at least one column."""
-    rows = as_confidences(confidences, kind, names)
-    if rows.shape[1] == 0:
-        raise UnlabelError("The confidences have no columns: give one per label.")
+    rows = as_array(confidences, names)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise UnlabelError(
+            f"The confidences have the shape {rows.shape}: give rows, with a column per label."
+        )
+    check_rows(rows, kind, range(rows.shape[1]) if names is None else names)
     return rows
 
 
@@ -70,30 +72,28 @@ def rows_and_columns(
     names, labels = as_classes(classes), as_labels(chosen, what)
     columns = known_columns(labels, names)
     if (columns < 0).any():
-        raise no_such_label(labels[int(np.argmin(columns))], names)
+        raise no_such_label(labels[int(np.argmin(columns))], names, argument=what)
     return checked_rows(confidences, "probabilities", names), columns
 
 
-def comparable_rows(one: Any, other: Any, *, same_rows: bool = True) -> tuple[Floats, Floats]:
+def comparable_rows(one: Any, other: Any) -> tuple[Floats, Floats]:
     """Check that two tables of probabilities can be compared."""
-    check_columns(column_names(other), column_names(one))
     a, b = checked_rows(one, "probabilities"), checked_rows(other, "probabilities")
-    if a.shape[1] != b.shape[1] or (same_rows and len(a) != len(b)):
+    if a.shape != b.shape:
         raise UnlabelError(
             f"Outputs of shapes {a.shape} and {b.shape} cannot be compared: give "
-            f"{'the same rows and ' * same_rows}the same labels in the same order."
+            "the same rows and the same labels in the same order."
         )
     return a, b
 
 
 def by_row(function: Callable[..., npt.NDArray[Any]], *tables: npt.NDArray[Any]) -> Float64s:
     """Apply a function to blocks of rows, so that intermediate arrays stay in the cache."""
-    size = max(1, BLOCK_ENTRIES // tables[0].shape[1])
 
-    def work(start: int) -> npt.NDArray[Any]:
-        return function(*(table[start : start + size] for table in tables))
+    def work(rows: slice) -> npt.NDArray[Any]:
+        return function(*(table[rows] for table in tables))
 
-    blocks = on_threads(work, range(0, len(tables[0]), size), thread_limit())
+    blocks = in_chunks(work, tables[0].shape, copied=True)
     return np.concatenate(blocks or [function(*tables)])
 
 
@@ -116,12 +116,6 @@ def kl_of(
     # scipy.special.rel_entr gives the same values and takes four times as long.
     logs = np.log(np.maximum(p, epsilon) / np.maximum(q, epsilon))
     return np.asarray(np.maximum(np.vecdot(p, logs), 0.0))
-
-
-def drawn_rows(kinds: Iterable[Columns], at_most: int, seed: int = 0) -> list[Columns]:
-    """Draw some of the rows of each kind, given by their numbers, and keep their order."""
-    draw = np.random.default_rng(seed)
-    return [np.sort(draw.choice(rows, min(len(rows), at_most), replace=False)) for rows in kinds]
 
 
 def mean_of_known(values: npt.NDArray[Any]) -> float:

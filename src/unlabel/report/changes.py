@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.report.formatting import count, name
@@ -25,7 +24,7 @@ class Part(NamedTuple):
 
 
 class ChangedLabels(NamedTuple):
-    """Labels that change in the same way: those retired, merged into one, renamed or split."""
+    """Labels that change in the same way: those removed, merged into one, renamed or split."""
 
     kind: str
     labels: list[Label]
@@ -43,23 +42,23 @@ class Row(NamedTuple):
 
 
 def group(summary: Summary) -> list[ChangedLabels]:
-    """Group the changes: retired labels first, then by destination, the largest group first."""
-    leaving = {label_key(change["from"]) for change in summary["labels"]["changes"]}
-    sources = Counter({*map(label_key, summary["labels"]["model"])} - leaving)
+    """Group the changes: removed labels first, then by destination, the largest group first."""
+    leaving = {change["from"] for change in summary["labels"]["changes"]}
+    sources = Counter({*summary["labels"]["model"]} - leaving)
     for change in summary["labels"]["changes"]:
-        sources.update(label_key(part["label"]) for part in change["to"])
-    retired = ChangedLabels("retired", summary["labels"]["removed"], [])
-    groups: dict[str, ChangedLabels] = {}
+        sources.update(part["label"] for part in change["to"])
+    removed = ChangedLabels("removed", summary["labels"]["removed"], [])
+    groups: dict[tuple[str, Label], ChangedLabels] = {}
     for change in summary["labels"]["changes"]:
         label, to = change["from"], [Part(**part) for part in change["to"]]
         if len(to) > 1:
-            groups[f"split {label_key(label)}"] = ChangedLabels("split", [label], to)
+            groups["split", label] = ChangedLabels("split", [label], to)
         elif to:
-            key = label_key(to[0].label)
-            kind = "merged" if sources[key] > 1 else "renamed"
-            groups.setdefault(f"into {key}", ChangedLabels(kind, [], to)).labels.append(label)
+            kind = "merged" if sources[to[0].label] > 1 else "renamed"
+            into = groups.setdefault(("into", to[0].label), ChangedLabels(kind, [], to))
+            into.labels.append(label)
     others = sorted(groups.values(), key=lambda group: -len(group.labels))
-    return [retired, *others] if retired.labels else others
+    return [removed, *others] if removed.labels else others
 
 
 def describe(summary: Summary) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def describe(summary: Summary) -> dict[str, Any]:
     letters = sum(len(name(label)) for label in labels[: MOST_NAMED + 1])
     by_size = sorted(groups, key=lambda each: -len(each.labels))
     return {
-        "only_retired": all(each.kind == "retired" for each in groups),
+        "only_removed": all(each.kind == "removed" for each in groups),
         "named": len(labels) <= MOST_NAMED
         and letters <= LONGEST_TITLE
         and len(groups) <= MOST_CLAUSES,
@@ -108,7 +107,7 @@ def _counts(groups: list[ChangedLabels]) -> list[str]:
     ['2 labels merged into 1', '1 renamed']
     """
     clauses: list[str] = []
-    for kind in ("retired", "merged", "renamed", "split"):
+    for kind in ("removed", "merged", "renamed", "split"):
         of_kind = [each for each in groups if each.kind == kind]
         if n_labels := sum(len(each.labels) for each in of_kind):
             noun = "" if clauses else " label" if n_labels == 1 else " labels"

@@ -13,7 +13,7 @@ from unlabel.report.formatting import NOTHING, count, percent, score
 Path = tuple[str, ...]
 # How bad a value is if the lowest, or the highest, is best.
 low, high = operator.pos, operator.neg
-INPUTS = {"retained": "inputs of retained labels", "removed": "inputs of retired labels"}
+INPUTS = {"retained": "inputs of retained labels", "removed": "inputs of removed labels"}
 
 
 class Metric(NamedTuple):
@@ -40,11 +40,6 @@ class Comparison(NamedTuple):
 
     columns: dict[str, list[Summary]]
     groups: dict[str, dict[Metric, list[Cell]]]
-
-
-def from_chance(value: float) -> float:
-    """Rate the value nearest to one half best."""
-    return abs(value - 0.5)
 
 
 def rows(number: float | None) -> str:
@@ -77,8 +72,8 @@ TOPICS: dict[str, list[Metric]] = {
             write=percent,
         ),
         Metric(
-            "Accuracy on retired labels (A_F)",
-            "The same for inputs of retired labels. 0 once the output no longer has them.",
+            "Accuracy on removed labels (A_F)",
+            "The same for inputs of removed labels. 0 once the output no longer has them.",
             ("accuracy", "removed"),
             low,
         ),
@@ -157,15 +152,6 @@ TOPICS: dict[str, list[Metric]] = {
             badness=low,
         ),
     ],
-    "What the outputs give away": [
-        Metric(
-            "Attack AUC",
-            "How well an attacker recognises inputs of retired labels by the output alone: .5 is "
-            "not at all, 1 is always. Compare with the retrained model's.",
-            ("attack_auc",),
-            from_chance,
-        ),
-    ],
 }
 METRICS = {metric.path: metric for metrics in TOPICS.values() for metric in metrics}
 
@@ -174,7 +160,7 @@ def compare(figures: Sequence[Summary]) -> Comparison:
     """Set the outputs side by side, without the metrics that no output has."""
     columns: dict[str, list[Summary]] = {}
     for entry in figures:
-        columns.setdefault(entry["output"].removesuffix(CALIBRATED), []).append(entry)
+        columns.setdefault(_column(entry), []).append(entry)
     in_order = [entry for variants in columns.values() for entry in variants]
     groups: dict[str, dict[Metric, list[Cell]]] = {}
     for topic, metrics in TOPICS.items():
@@ -184,6 +170,11 @@ def compare(figures: Sequence[Summary]) -> Comparison:
     return Comparison(columns, groups)
 
 
+def _column(entry: Summary) -> str:
+    name: str = entry["output"].removesuffix(CALIBRATED)
+    return name
+
+
 def _cells(metric: Metric, entries: Sequence[Summary]) -> list[Cell]:
     best, (key, *rest) = best_outputs(metric, entries), metric.path
     return [
@@ -191,9 +182,9 @@ def _cells(metric: Metric, entries: Sequence[Summary]) -> list[Cell]:
             text=metric.write(value_at(entry, metric.path)),
             over=value_at(entry, ("over_floor", *rest)) if key == "to_retrained" else None,
             best=entry["output"] in best,
-            start=not entry["output"].endswith(CALIBRATED),
+            start=not number or _column(entries[number - 1]) != _column(entry),
         )
-        for entry in entries
+        for number, entry in enumerate(entries)
     ]
 
 

@@ -1,11 +1,10 @@
-"""The geometry of destinations: where the inputs of retired labels go, by answer and by mass."""
+"""The geometry of destinations: where the inputs of removed labels go, by answer and by mass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.summary_layout import ROUNDING
@@ -33,7 +32,7 @@ class Goal(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The goals of the inputs of one retired label, and the rest of both shares."""
+    """The goals of the inputs of one removed label, and the rest of both shares."""
 
     label: Label
     rows: int
@@ -44,7 +43,7 @@ class Origin(NamedTuple):
 
 
 def destinations(summary: Summary) -> dict[str, Any]:
-    """Lay out where the inputs of each retired label go, most inputs first."""
+    """Lay out where the inputs of each removed label go, most inputs first."""
     known = [entry for entry in summary["destinations"] if entry["to"]]
     if len(known) > MOST_PANELS:
         known.sort(key=lambda entry: -entry["rows"])
@@ -69,15 +68,14 @@ def destinations(summary: Summary) -> dict[str, Any]:
 
 
 def _origin(entry: Summary, n_retained: int) -> Origin:
-    """Bring the listed answers and masses of a retired label together, by label."""
-    answers = {label_key(part["label"]): part["share"] for part in entry["answers"]}
-    mass = {label_key(part["label"]): part["share"] for part in entry["to"]}
-    labels = {label_key(part["label"]): part["label"] for part in (*entry["answers"], *entry["to"])}
+    """Bring the listed answers and masses of a removed label together, by label."""
+    answers = {part["label"]: part["share"] for part in entry["answers"]}
+    mass = {part["label"]: part["share"] for part in entry["to"]}
     # A label that is missing from a list that adds up to 1 has nothing.
     no_answers, no_mass = (None if _rest(shares.values()) else 0.0 for shares in (answers, mass))
     every = [
-        Goal(label, Bar(answers.get(key, no_answers)), Bar(mass.get(key, no_mass)))
-        for key, label in labels.items()
+        Goal(label, Bar(answers.get(label, no_answers)), Bar(mass.get(label, no_mass)))
+        for label in answers | mass
     ]
     unknown = next((goal._replace(mass=Bar(None)) for goal in every if goal.label is None), None)
     goals = [goal for goal in every if goal.label is not None]

@@ -127,7 +127,7 @@ def by_label(summary: Summary) -> dict[str, Any]:
 
 def _row(entry: Summary, sides: dict[str, int]) -> LabelRow:
     rows = entry["rows"]
-    # Inputs of retired and split labels cannot be corrected or regressed.
+    # Inputs of removed and split labels cannot be corrected or regressed.
     is_known = all(entry[name] for name in sides)
     shares = [
         Share(name, entry[name]["rows"] / rows, entry[name]["low"], entry[name]["high"])

@@ -9,9 +9,10 @@ from unlabel._printing import printable
 from unlabel.evaluation.summary import Summary
 from unlabel.report.comparison import TOPICS, Metric, value_at
 from unlabel.report.formatting import count, percent, score, shortened
+from unlabel.report.sentences import unknown_at
 
 # Together they keep the text below the 65,536 characters that a comment may have.
-MOST_PAIRS, MOST_LABELS, MOST_RETIRED, MOST_ANSWERS = 20, 20, 10, 3
+MOST_PAIRS, MOST_LABELS, MOST_REMOVED, MOST_ANSWERS = 20, 20, 10, 3
 MOST_FAILURES, MOST_NOTES, DIGITS = 5, 3, 16
 MOST_LETTERS, MOST_LETTERS_OF_SENTENCES = 60, 240
 UNKNOWN = "*unknown*"
@@ -48,7 +49,7 @@ def as_markdown(summary: Summary, failures: Sequence[str] = ()) -> str:
         _counts(summary, shown),
         *_pairs(summary),
         *_by_label(summary),
-        *_retired(summary),
+        *_removed(summary),
         *(_before_and_after(summary) if summary["truth"] else []),
         *(_comparison(summary) if summary["truth"] else []),
         *_notes(summary),
@@ -89,10 +90,10 @@ def _table(headings: Iterable[str], rows: Iterable[Iterable[str]], *, texts: int
 def _lead(summary: Summary) -> str:
     title = f"{quoted(summary['plan']['title'])}: " if summary["plan"]["title"] else ""
     labels = summary["labels"]
-    before, after, retired = (len(labels[key]) for key in ("model", "retained", "removed"))
+    before, after, removed = (len(labels[key]) for key in ("model", "retained", "removed"))
     return (
-        f"{title}{count(before)} labels become {count(after)}; {count(retired)} "
-        f"{'is' if retired == 1 else 'are'} retired. Answers are those of {summary['shown']}; one "
+        f"{title}{count(before)} labels become {count(after)}; {count(removed)} "
+        f"{'is' if removed == 1 else 'are'} removed. Answers are those of {summary['shown']}; one "
         "has changed if the new one is not the destination of the old one."
     )
 
@@ -106,11 +107,11 @@ def _failures(failures: Sequence[str]) -> str:
 
 def _counts(summary: Summary, shown: Summary) -> str:
     counts = shown["impact"]
-    above = summary["impact"]["unknown_above"]
+    where = unknown_at(summary["impact"]["rule"])
     rows = []
     for key, (name, over) in COUNTS.items():
         if counts[key] is not None:
-            said = f"{name} (removed mass above {above:g})" if key == "unknown" else name
+            said = f"{name} ({where})" if key == "unknown" and where else name
             share = percent(counts[key] / counts[over]) if counts[over] else ""
             rows.append((said, count(counts[key]), f"{count(counts[over])} {OVER[over]}", share))
     return _table(("", "Rows", "Of", "Share"), rows)
@@ -164,24 +165,24 @@ def _share(entry: Summary, key: str) -> str:
     return f"{count(share['rows'])} ({percent(share['low'])} to {percent(share['high'])})"
 
 
-def _retired(summary: Summary) -> list[str]:
+def _removed(summary: Summary) -> list[str]:
     known = [entry for entry in summary["destinations"] if entry["answers"]]
     known.sort(key=lambda entry: -entry["rows"])
     if not known:
         return []
     rows = []
-    for entry in known[:MOST_RETIRED]:
+    for entry in known[:MOST_REMOVED]:
         answers = [
             f"{_answer(to['label'])} {count(to['rows'])} ({percent(to['share'])})"
             for to in entry["answers"][:MOST_ANSWERS]
         ]
         rows.append((quoted(entry["label"]), ", ".join(answers), count(entry["rows"])))
     parts = [
-        "### Where inputs of retired labels go",
-        _table(("Retired label", "Most common answers", "Rows"), rows, texts=2),
+        "### Where inputs of removed labels go",
+        _table(("Removed label", "Most common answers", "Rows"), rows, texts=2),
     ]
     if len(known) > len(rows):
-        parts.append(f"{count(len(known) - len(rows))} more retired labels have fewer rows.")
+        parts.append(f"{count(len(known) - len(rows))} more removed labels have fewer rows.")
     return parts
 
 

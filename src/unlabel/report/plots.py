@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.impact import wilson_intervals
 from unlabel.evaluation.summary import Summary
@@ -40,7 +39,7 @@ class Dumbbell(NamedTuple):
 
     label: Label
     to: Label | None
-    fate: str  # retired, split, or nothing if it goes to one label
+    fate: str  # removed, split, or nothing if it goes to one label
     rows: int
     before: float | None
     after: float | None
@@ -85,18 +84,18 @@ class Distance(NamedTuple):
 
 def accuracy(summary: Summary) -> dict[str, Any]:
     """Lay out accuracy by label: those that gain or lose most inputs first, lost ones last."""
-    retired = {label_key(label) for label in summary["labels"]["removed"]}
+    removed = {*summary["labels"]["removed"]}
     every = []
     for entry in summary["by_label"]:
         label, to, before, after = (entry[key] for key in ("label", "to", "before", "after"))
-        fate = "" if to is not None else "retired" if label_key(label) in retired else "split"
+        fate = "" if to is not None else "removed" if label in removed else "split"
         change = None if before is None or after is None else after - before
         every.append(Dumbbell(label, to, fate, entry["rows"], before, after, change))
     retained = [label for label in every if not label.fate and label.change is not None]
     retained.sort(key=lambda label: -round(abs(label.change or 0.0) * label.rows, 6))
     lost = sorted((label for label in every if label.fate), key=lambda label: -label.rows)
     changes = [round(label.change or 0.0, 9) for label in retained]
-    # Labels that are retired or split only show that they are gone: a few of them are enough.
+    # Labels that are removed or split only show that they are gone: a few of them are enough.
     drawn, drawn_lost = retained[:MOST_LABELS], lost[: MOST_LABELS // 2]
     more = retained[MOST_LABELS:] + lost[MOST_LABELS // 2 :]
     intervals = [
@@ -164,11 +163,10 @@ def reliability(summary: Summary) -> list[dict[str, Any]]:
 
 
 def changed(summary: Summary) -> dict[str, list[Bar]]:
-    """Lay out the shares of changed predictions; those of calibrated outputs are the same."""
-    outputs = [e for e in summary["figures"][1:] if not e["output"].endswith(CALIBRATED)]
+    """Lay out the shares of changed predictions."""
     bars = {}
     for kind in INPUTS:
-        shares = [(entry["output"], entry["changed"][kind]) for entry in outputs]
+        shares = [(entry["output"], entry["changed"][kind]) for entry in summary["figures"][1:]]
         bars[kind] = [Bar(name, x, percent(x)) for name, x in shares if x is not None]
     return {kind: drawn for kind, drawn in bars.items() if drawn}
 

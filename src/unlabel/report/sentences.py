@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from unlabel._labels import label_key
 from unlabel._typing import Label
 from unlabel.evaluation.summary import Summary
 from unlabel.evaluation.trial import AGAIN, CALIBRATED, NAMES, RETRAINED
@@ -31,7 +30,6 @@ COMPARED = {
     ("coverage", "retained"): "the coverage",
     ("log_loss",): "the log-loss",
     ("calibration_error",): "the calibration error",
-    ("attack_auc",): "the attack AUC",
 } | {
     (*path, kind): f"the {metric} {inputs}"
     for metric, path in {
@@ -60,35 +58,53 @@ def gather(summary: Summary) -> dict[str, Any]:
         "changes": describe(summary),
         "mostly_to": _mostly_to(summary),
         "unknown": unknown_at_half(summary),
-        "apart": _apart(outputs.get(NAMES["osr"]), outputs.get(NAMES["mask"])),
+        "apart": _apart(outputs),
+        "unknown_at": unknown_at(summary["impact"]["rule"]),
     }
 
 
 def unknown_at_half(summary: Summary) -> Summary | None:
-    """Find the shares that unknown catches and loses above .5; None if no label is retired."""
+    """Find the shares that unknown catches and loses above .5; None if no label is removed."""
     return next((at for at in summary["unknown"] if at["above"] == 0.5), None)
 
 
 def _mostly_to(summary: Summary) -> list[Label]:
-    """Find the fewest labels with over half of the confidence on retired inputs, if few."""
-    mass: Counter[str] = Counter()
-    labels = {}
+    """Find the fewest labels with over half of the confidence on removed inputs, if few."""
+    mass: Counter[Label] = Counter()
     for origin in summary["destinations"]:
         for to in origin["to"]:
-            key = label_key(to["label"])
-            labels[key] = to["label"]
-            mass[key] += origin["rows"] * to["share"]
+            mass[to["label"]] += origin["rows"] * to["share"]
     most: list[Label] = []
     left = summary["rows"]["of_removed_labels"] / 2
-    for key, taken in mass.most_common(DESTINATIONS_NAMED):
-        most.append(labels[key])
+    for label, taken in mass.most_common(DESTINATIONS_NAMED):
+        most.append(label)
         left -= taken
         if left < 0:
             return most if len(most) < len(summary["labels"]["retained"]) else []
     return []
 
 
-def _apart(osr: Summary | None, mask: Summary | None) -> Apart | None:
+def unknown_at(rule: Summary | None) -> str:
+    """Name what makes an answer unknown by a rule, nothing if no answer is.
+
+    >>> rule = {"max_removed_mass": 0.5, "min_confidence": 0.25, "min_confidence_by_label": []}
+    >>> unknown_at(rule)
+    'a removed mass above 0.5 or a confidence below 0.25'
+    """
+    if rule is None:
+        return ""
+    parts = [f"a removed mass above {rule['max_removed_mass']:g}"]
+    if rule["min_confidence_by_label"]:
+        parts.append("a confidence below what the label needs")
+    elif rule["min_confidence"]:
+        parts.append(f"a confidence below {rule['min_confidence']:g}")
+    return " or ".join(parts if rule["max_removed_mass"] < 1 else parts[1:])
+
+
+def _apart(outputs: dict[str, Summary]) -> Apart | None:
+    """Compare OSR with mask, both as they are or, for a calibrated filter, both calibrated."""
+    variant = "" if NAMES["osr"] in outputs else CALIBRATED
+    osr, mask = (outputs.get(NAMES[method] + variant) for method in ("osr", "mask"))
     if osr is None or mask is None:
         return None
     differences = []

@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,8 +15,6 @@ from pyspark.sql import Column, DataFrame, functions, types
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import ArrayType, NumericType, StringType, StructType, UserDefinedType
 
-from unlabel._labels import as_labels
-from unlabel._tables.allowing import Allowing
 from unlabel._tables.columns.layout import (
     ColumnPart,
     ListColumn,
@@ -26,13 +24,13 @@ from unlabel._tables.columns.layout import (
     require_columns,
 )
 from unlabel._tables.columns.output import ColumnOutput
-from unlabel._typing import Floats, InputKind, Label
-from unlabel.allow import Allowed
-from unlabel.errors import RowError, UnlabelError
+from unlabel._typing import Floats, Kind, Label
+from unlabel.errors import UnlabelError
+from unlabel.labels import as_labels
 from unlabel.validation import (
     ENOUGH_TO_TELL,
-    as_confidences,
-    check_column_order,
+    check_rows,
+    divided_by_sums,
     refuse_probabilities,
 )
 
@@ -54,9 +52,10 @@ def find_confidences(
         if classes is not None and len(names) != len(classes):
             raise UnlabelError(
                 f"There are {len(names)} columns and {len(classes)} labels: name one column per "
-                "label, in the order of the model's labels."
+                "label, in the order of the model's labels.",
+                argument="columns",
             )
-        check_column_order(names, classes or names)
+        _check_order(names, classes or names)
         source = WideColumns(names)
     require_columns(schema.names, source.names, TABLE)
     is_array = isinstance(source, ListColumn)
@@ -68,21 +67,34 @@ def find_confidences(
                 wanted += " (pyspark.ml.functions.vector_to_array turns vectors into arrays)"
             raise UnlabelError(
                 f"The column {name!r} has the type {kind.simpleString()} and confidences are "
-                f"{wanted}."
+                f"{wanted}.",
+                argument="columns",
             )
     return source
+
+
+def _check_order(names: Sequence[Label], classes: Sequence[Label]) -> None:
+    texts = {*map(str, classes)}
+    for name, label in zip(names, classes, strict=True):
+        if str(name) != str(label) and str(name) in texts:
+            problem = (
+                f"The column {name!r} stands where the model has the label {label!r}: give the "
+                "columns in the order of the model's labels."
+            )
+            raise UnlabelError(problem, argument="columns")
 
 
 def _find_by_name(schema: StructType, classes: Sequence[Label] | None) -> TableColumns:
     is_named = not {str(label) for label in classes or ()}.isdisjoint(schema.names)
     if is_named or any(_is_array(field.dataType) for field in schema):
         arrow = arrow_schema(schema)
-        found = find_columns(arrow, classes, None, table=TABLE, option="columns='...'")
+        found = find_columns(arrow, classes, None, table=TABLE, argument="columns")
         if found is not None:
             return found
     raise UnlabelError(
-        "The DataFrame does not show which columns hold the confidences: name one column per label "
-        "with columns=[...], or one array column with columns='...'."
+        "The DataFrame does not show which columns hold the confidences: name one column per "
+        "label, or one array column.",
+        argument="columns",
     )
 
 
@@ -91,7 +103,7 @@ def _is_array(kind: types.DataType) -> bool:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Give the Arrow types of columns that can hold confidences; other types do not matter."""
+    """Return the Arrow types of columns that can hold confidences; other types do not matter."""
     fields = []
     for field in schema:
         is_read = _is_array(field.dataType) or isinstance(field.dataType, NumericType | StringType)
@@ -101,55 +113,53 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """Read the confidences of a partition's batches, and name the row that is bad."""
+    """Read and check the confidences of a partition's batches."""
 
     source: TableColumns
-    input: InputKind
-    named_by: str | None  # the column whose value identifies a row to the user
-    among: str = ""  # which of a partition's rows are counted, if not all
-    normalize: bool = False
-    allow: Allowing | None = None
+    kind: Kind
+    named_by: str | None = None  # the column whose value identifies a row to the user
 
-    def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats, Allowed | None]]:
-        """Yield batches with their validated rows and the labels that these may have."""
-        first_row = 0
-        for batch in batches:
-            try:
-                rows, allowed = self._read(batch)
-                if self.input == "logits" and len(rows) >= ENOUGH_TO_TELL:
-                    refuse_probabilities(rows)
-            except UnlabelError as error:
-                raise self._located(error, batch, first_row) from error
-            yield batch, rows, allowed
-            first_row += len(batch)
+    def of(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Floats]]:
+        """Yield batches with their rows."""
+        for batch, place in placed(batches, self.named_by):
+            with place:
+                rows = ColumnPart(batch, self.source).confidences()
+                check_rows(rows, self.kind, self.source.classes)
+                refuse_many_probabilities(rows, self.kind)
+            yield batch, rows
 
-    def _read(self, batch: pa.RecordBatch) -> tuple[Floats, Allowed | None]:
-        part = ColumnPart(batch, self.source)
-        rows = as_confidences(
-            part.confidences(), self.input, self.source.classes, normalize=self.normalize
-        )
-        return rows, None if self.allow is None else self.allow.of_rows(part)
 
-    def _located(self, error: UnlabelError, batch: pa.RecordBatch, first_row: int) -> UnlabelError:
-        """Find the first bad row of a batch, and say where it is."""
+def placed(
+    batches: Batches, named_by: str | None
+) -> Iterator[tuple[pa.RecordBatch, AbstractContextManager[None]]]:
+    """Yield a partition's batches, each with a context in which errors say where a row is."""
+    first_row = 0
+    for batch in batches:
+        yield batch, _placed(batch, first_row, named_by)
+        first_row += len(batch)
+
+
+@contextmanager
+def _placed(batch: pa.RecordBatch, first_row: int, named_by: str | None) -> Iterator[None]:
+    try:
+        yield
+    except UnlabelError as error:
         task = TaskContext.get()
-        where = f"Partition {task.partitionId() if task else 0}{self.among}"
-        for at in range(len(batch)):
-            row = batch.slice(at, 1)
-            try:
-                self._read(row)
-            except UnlabelError as row_error:
-                if self.named_by is not None:
-                    value = row.column(self.named_by)[0].as_py()
-                    shown = repr(value[:60]) if isinstance(value, str) else str(value)
-                    where += f" ({self.named_by}={shown})"
-                # The other rows may show what is wrong with this one.
-                is_same = isinstance(error, RowError) and error.row == at
-                known = error if is_same else row_error
-                if isinstance(known, RowError):
-                    return UnlabelError(f"{where}: {known.at(f'row {first_row + at}')}")
-                return UnlabelError(f"{where}: {known}")
-        return UnlabelError(f"{where}: {error}")
+        where = f"partition {task.partitionId() if task else 0}"
+        if isinstance(error.row, int):
+            if named_by is not None:
+                value = batch.column(named_by)[error.row].as_py()
+                shown = repr(value[:60]) if isinstance(value, str) else str(value)
+                where += f" ({named_by}={shown})"
+            where += f", row {first_row + error.row}"
+        error.row = where
+        raise
+
+
+def refuse_many_probabilities(rows: Floats, kind: Kind) -> None:
+    """Raise an error for logits that are probabilities, if there are enough rows to tell."""
+    if kind == "logits" and len(rows) >= ENOUGH_TO_TELL:
+        refuse_probabilities(rows)
 
 
 def naming_column(schema: StructType, others: Sequence[str]) -> str | None:
@@ -160,29 +170,27 @@ def naming_column(schema: StructType, others: Sequence[str]) -> str | None:
 
 
 def rewritten(df: DataFrame, output: ColumnOutput) -> DataFrame:
-    """Give a DataFrame whose batches a filter rewrites."""
+    """Return a DataFrame whose batches a filter rewrites."""
     rewriting, source = output.rewriting, output.source
     own = set(source.names)
     name, times = Counter(df.columns).most_common(1)[0]
     if times > 1:
-        raise UnlabelError(f"{TABLE} has {times} columns {name!r}: give each a name of its own.")
+        problem = f"It has {times} columns {name!r}: give each a name of its own."
+        raise UnlabelError(problem, path=TABLE)
     others = {field.name: field for field in df.schema if field.name not in own}
     after = from_arrow_schema(output.schema(arrow_schema(df.schema), TABLE))
     schema = StructType([others.get(field.name, field) for field in after])
     named_by = naming_column(df.schema, source.names)
-    options = rewriting.options
-    checked = CheckedRows(
-        source,
-        rewriting.fitted.input,
-        named_by,
-        normalize=options.reading.normalize,
-        allow=options.allow,
-    )
+    normalize, kind = rewriting.options.reading.normalize, rewriting.fitted.kind
 
     def rewrite(batches: Batches) -> Batches:
-        for batch, rows, allowed in checked.of(batches):
+        for batch, place in placed(batches, named_by):
             part = ColumnPart(batch, source)
-            yield output.of(batch, rewriting.of(part, rows, allowed))
+            with place:
+                rows = divided_by_sums(part.confidences()) if normalize else part.confidences()
+                result = rewriting.of(part, rows)
+                refuse_many_probabilities(rows, kind)
+            yield output.of(batch, result)
 
     return map_batches(df, rewrite, schema)
 
@@ -229,7 +237,7 @@ def row_errors() -> Iterator[None]:
     Examples
     --------
     >>> with row_errors():  # doctest: +SKIP
-    ...     apply(df, retired).write.parquet("kept.parquet")
+    ...     apply(df, fitted).write.parquet("kept.parquet")
     """
     try:
         yield
@@ -238,4 +246,7 @@ def row_errors() -> Iterator[None]:
         message = re.search(f"{name}: (.+)", str(error))
         if message is None:
             raise
-        raise UnlabelError(message[1]) from None
+        told = re.fullmatch(r"(.+) \((\w+)=\)\.", message[1])  # as an UnlabelError writes itself
+        if told is None:
+            raise UnlabelError(message[1]) from None
+        raise UnlabelError(f"{told[1]}.", argument=told[2]) from None

@@ -24,7 +24,7 @@ def is_available() -> bool:
 
 
 def filter_rows(
-    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s | None
+    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s
 ) -> int:
     """Filter contiguous rows, as `unlabel._method.plain.filter_rows` does."""
     numbers = len(recipe.removed), rows.itemsize, kind == "logits", recipe.temperature

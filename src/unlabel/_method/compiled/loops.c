@@ -46,7 +46,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     double *scratch = NULL;
     (void)self;
     memset(given, 0, sizeof given);
-    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*z*z*z*nnpdd", &given[ROWS], &given[OUT],
+    if (!PyArg_ParseTuple(args, "y*w*w*y*y*y*y*z*z*z*nnpdd", &given[ROWS], &given[OUT],
                           &given[MASS], &given[ORDER], &given[RESIDUALS], &given[SHARES], &given[STEPS],
                           &given[SOURCES], &given[STARTS], &given[WEIGHTS], &r.removed, &item,
                           &r.logits, &r.temperature, &r.tolerance))
@@ -70,7 +70,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
         given[ROWS].len != n_rows * r.labels * item ||
         given[OUT].len != n_rows * r.results * item || given[WEIGHTS].len != 8 * r.entries ||
         given[RESIDUALS].len != 8 * r.steps * r.labels || given[SHARES].len != given[RESIDUALS].len ||
-        (given[MASS].buf != NULL && given[MASS].len != 8 * n_rows)) {
+        given[MASS].len != 8 * n_rows) {
         PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
         goto done;
     }

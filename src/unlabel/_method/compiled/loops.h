@@ -13,8 +13,10 @@
 #define LANES 32       /* so many of them */
 #define EACH_LANE for (int l = 0; l < LANES; l++)
 
-/* Compiled once per kind of processor where the loader can choose, as glibc's does. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
+/* Compiled once per kind of processor where the loader can choose, as glibc's does; not under
+ * AddressSanitizer, which starts after that choice. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute) && \
+    !defined(__SANITIZE_ADDRESS__)
 #if __has_attribute(target_clones)
 #define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from unlabel._labels import as_classes, listing
 from unlabel._tables.cells import numeric_columns
 from unlabel._tables.columns.layout import require_columns
 from unlabel._tables.columns.nested import EntryColumn, NestedColumn, StructColumn, nested_column
 from unlabel._tables.files.formats import Table, errors_naming
 from unlabel._tables.labels import label_positions, positions_by_text
 from unlabel._typing import Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import UnlabelError, located
+from unlabel.labels import as_classes, as_labels, listing
 
 
 def find_nested(
@@ -44,8 +44,10 @@ def find_nested(
         found = [column for column in found if _names_labels(column, head, classes)]
     if len(found) > 1:
         raise UnlabelError(
-            f"{table.path} may have confidences in each of the columns "
-            f"{listing([column.name for column in found])}: choose one with --list-column."
+            f"It may have confidences in each of the columns "
+            f"{listing([column.name for column in found])}: choose one.",
+            path=table.path,
+            argument="list_column",
         )
     with errors_naming(table.path):
         return _with_labels(found[0], head, classes, partial=partial) if found else None
@@ -93,7 +95,7 @@ def _with_labels(
     guess = ""
     if classes is None:
         classes = _first_labels(column, head)
-        guess = f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
+        guess = f"The labels were taken to be {listing(classes)}: if not, name them."
     labels = as_classes(classes)
     texts = positions_by_text(labels)
     if isinstance(column, EntryColumn):
@@ -112,19 +114,23 @@ def _with_labels(
     for text in () if partial else (text for text in texts if text not in names):
         raise UnlabelError(
             f"The column {column.name!r} has no field for the label {text!r}: give the confidences "
-            "of all labels, or say that rows are partial (--partial)."
+            "of all labels, or say that rows are partial.",
+            argument="partial",
         )
     return replace(column, classes=labels, guess=guess)
 
 
 def _first_labels(column: NestedColumn, head: pa.RecordBatch) -> tuple[Label, ...]:
     if isinstance(column, StructColumn):
-        return as_classes(column.kind.names, f"the fields of column {column.name!r}")
+        with located(row=f"the fields of column {column.name!r}"):
+            return as_labels(column.kind.names)
     if not len(head):
         raise UnlabelError("There are no rows: give a table with at least one.")
     found = column.labels(head[:1])
     if not len(found) or found.null_count:
         raise UnlabelError(
-            f"Row 0 does not name the labels in column {column.name!r}: name them with --classes."
+            f"Row 0 does not name the labels in column {column.name!r}: name them.",
+            argument="classes",
         )
-    return as_classes(found.to_pylist(), f"row 0 of column {column.name!r}")
+    with located(row=f"row 0 of column {column.name!r}"):
+        return as_labels(found.to_pylist())

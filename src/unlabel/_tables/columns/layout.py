@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
 from unlabel._tables.cells import as_floats, numeric_columns, spreadsheet_number_advice
 from unlabel._tables.columns.nested import NestedColumn
 from unlabel._tables.files.array_files import list_column
 from unlabel._tables.files.formats import Table
 from unlabel._tables.labels import label_cells, label_positions, positions_by_text
-from unlabel._tables.predictions import Part, with_upper
+from unlabel._tables.predictions import Part
 from unlabel._typing import Floats, Label
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
+from unlabel.labels import COMPARED_LETTERS, MAX_COMPARED, as_classes, listing
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,8 @@ class WideColumns:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         return np.column_stack([as_floats(columns[name], name) for name in self.names])
 
-    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
+    def columns(self, rows: Floats) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns, with empty cells for NaN."""
-        if upper is not None:
-            return with_upper(self.columns(rows), self.columns(upper))
         by_label = np.ascontiguousarray(rows.T)
         return {name: pa.array(by_label[i], from_pandas=True) for i, name in enumerate(self.names)}
 
@@ -87,18 +85,16 @@ class ListColumn:
         if wrong.any():
             at = int(np.argmax(wrong))
             found = f"{lengths[at]} entries" if lengths[at] >= 0 else "no list"
-            raise RowError(
-                at,
-                f" has {found} in column {self.name!r} and there are {labels} labels: give one "
+            raise UnlabelError(
+                f"It has {found} in column {self.name!r} and there are {labels} labels: give one "
                 "entry per label.",
+                row=at,
             )
         rows = as_floats(lists.flatten(), self.name, labels).reshape(-1, labels)
         return rows if self.order is None else rows[:, self.order]
 
-    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
+    def columns(self, rows: Floats) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns."""
-        if upper is not None:
-            return with_upper(self.columns(rows), self.columns(upper))
         lists = list_column(rows)
         return {
             self.name: lists if self.fixed_size else lists.cast(pa.list_(lists.type.value_type))
@@ -146,13 +142,13 @@ def find_columns(
     list_column: str | None,
     *,
     table: str,
-    option: str = "--list-column",
+    argument: str = "list_column",
 ) -> WideColumns | ListColumn | None:
     """Find the confidences in the columns named after the labels, or else in the only list column.
 
     Without `classes` a list column has no labels yet, and other columns are not looked at.
-    `table` and `option` are for messages: the name of the table and of the way to choose a
-    list column.
+    `table` and `argument` are for messages: the names of the table and of the argument that
+    chooses a list column.
     """
     lists = [field.name for field in schema if _is_list(field.type)]
     decimals = {field.name for field in schema if pa.types.is_floating(field.type)}
@@ -160,14 +156,16 @@ def find_columns(
         # Beside columns of decimals, lists of texts are tags or the like.
         lists = [name for name in lists if not _is_text(schema.field(name).type.value_type)]
     if list_column is None:
-        if classes is not None and _is_wide(schema, classes, lists, table, option):
+        if classes is not None and _is_wide(schema, classes, lists, table, argument):
             wide = WideColumns(as_classes(classes))
             require_columns(schema.names, wide.names, table)
             return wide
         if len(lists) > 1:
             raise UnlabelError(
-                f"{table} has several list columns, {listing(lists)}: choose the one with the "
-                f"confidences with {option}."
+                f"It has several list columns, {listing(lists)}: choose the one with the "
+                "confidences.",
+                argument=argument,
+                path=table,
             )
         if not lists:
             return None
@@ -175,7 +173,9 @@ def find_columns(
     require_columns(schema.names, [list_column], table)
     kind = schema.field(list_column).type
     if not _is_list(kind) or pa.types.is_nested(kind.value_type):
-        raise UnlabelError(f"{table} has {kind} in column {list_column!r}: give lists of numbers.")
+        raise UnlabelError(
+            f"It has {kind} in column {list_column!r}: give lists of numbers.", path=table
+        )
     known = () if classes is None else as_classes(classes)
     return ListColumn(list_column, known, pa.types.is_fixed_size_list(kind))
 
@@ -185,9 +185,13 @@ def require_columns(names: Sequence[str], wanted: Iterable[str], table: str) -> 
     times = Counter(names)
     for name in wanted:
         if times[name] > 1:
-            raise UnlabelError(f"{table} has {times[name]} columns {name!r}: rename all but one.")
+            raise UnlabelError(
+                f"It has {times[name]} columns {name!r}: rename all but one.", path=table
+            )
         if not times[name]:
-            raise UnlabelError(f"{table} has no column {name!r}{nearest_column(names, name)}.")
+            raise UnlabelError(
+                f"It has no column {name!r}{nearest_column(names, name)}.", path=table
+            )
 
 
 def nearest_column(names: Sequence[str], name: str) -> str:
@@ -198,7 +202,7 @@ def nearest_column(names: Sequence[str], name: str) -> str:
 
 
 def _is_wide(
-    schema: pa.Schema, classes: Sequence[Label], lists: list[str], table: str, option: str
+    schema: pa.Schema, classes: Sequence[Label], lists: list[str], table: str, argument: str
 ) -> bool:
     """Tell whether the labels' columns hold the confidences; refuse a table with some of them."""
     if not lists:
@@ -210,9 +214,11 @@ def _is_wide(
         return all(are_floats)
     at = are_floats.index(False)
     raise UnlabelError(
-        f"{table} has {f'{found[at]} values' if found[at] else 'no column'} for the label "
-        f"{classes[at]!r}, and lists in column {lists[0]!r}: if those hold the confidences, say so "
-        f"with {option}."
+        f"It has {f'{found[at]} values' if found[at] else 'no column'} for the label "
+        f"{classes[at]!r}, and lists in column {lists[0]!r}: if those hold "
+        "the confidences, say so.",
+        argument=argument,
+        path=table,
     )
 
 
@@ -248,9 +254,10 @@ def _refuse_doubtful_lists(table: Table, columns: ListColumn, label_column: str 
         is_doubtful = len(others) > 1 and bool(columns.read(table.head()).min() < 0)
     if is_doubtful:
         raise UnlabelError(
-            f"{table.path} has lists in column {columns.name!r}, and decimal numbers in the "
-            f"columns {listing(others)}: name the labels of the latter with --classes, or choose "
-            "the lists with --list-column."
+            f"It has lists in column {columns.name!r}, and decimal numbers in the "
+            f"columns {listing(others)}: name the labels of the latter, or choose the lists.",
+            argument="list_column",
+            path=table.path,
         )
 
 
@@ -262,14 +269,16 @@ def _order(table: Table, classes: tuple[Label, ...]) -> tuple[int, ...] | None:
     for label in classes:
         if str(label) not in own:
             raise UnlabelError(
-                f"{table.path} names the labels of its columns in 'classes', and {label!r} is not "
-                f"among them: they are {listing(table.classes)}."
+                f"It names the labels of its columns in 'classes', and {label!r} is not "
+                f"among them: they are {listing(table.classes)}.",
+                path=table.path,
             )
     for label in table.classes:
         if str(label) not in wanted:
             raise UnlabelError(
-                f"{table.path} has a label {label!r} in 'classes' that is not among the "
-                f"{len(classes)} labels {listing(classes)}: give a table of these labels."
+                f"It has a label {label!r} in 'classes' that is not among the "
+                f"{len(classes)} labels {listing(classes)}: give a table of these labels.",
+                path=table.path,
             )
     order = tuple(own[text] for text in wanted)
     return None if order == tuple(range(len(order))) else order
@@ -283,18 +292,19 @@ def guess_wide(table: Table, label_column: str | None) -> WideColumns:
     )
     if zeros:
         raise UnlabelError(
-            f"{table.path} has 0 in every row of column {zeros[0]!r}, which may or may not be a "
-            "label: name the labels with --classes."
+            f"It has 0 in every row of column {zeros[0]!r}, which may or may not be a "
+            "label: name the labels.",
+            path=table.path,
+            argument="classes",
         )
     if len(decimals) < 2:
-        advice = (
-            spreadsheet_number_advice(head)
-            or "name the labels with --classes, or the list column with --list-column."
-        )
+        advice = spreadsheet_number_advice(head) or "name the labels, or the list column."
         raise UnlabelError(
-            f"{table.path} has no columns of decimal numbers that could be confidences: {advice}"
+            f"It has no columns of decimal numbers that could be confidences: {advice}",
+            argument="classes",
+            path=table.path,
         )
-    guess = f"The labels were taken to be {listing(decimals)}: if not, name them with --classes."
+    guess = f"The labels were taken to be {listing(decimals)}: if not, name them."
     require_columns(table.schema.names, decimals, str(table.path))
     doubtful = next((name for name in whole if name not in decimals), "")
     return WideColumns(as_classes(decimals), guess, doubtful)
@@ -307,8 +317,9 @@ def no_label_column(table: Table, name: str, head: Part, classes: Sequence[Label
     if len(found) == 1:
         hint = f"; the one that holds labels is {found[0]!r}"
     return UnlabelError(
-        f"{table.path} has no column {name!r}: name the true labels' column with "
-        f"--label-column{hint}."
+        f"It has no column {name!r}: name the true labels' column{hint}.",
+        path=table.path,
+        argument="label_column",
     )
 
 

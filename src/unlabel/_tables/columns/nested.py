@@ -14,9 +14,8 @@ from unlabel._tables.entries import Entries
 from unlabel._tables.entry_cells import entries_of_cells
 from unlabel._tables.label_columns import labels_in_type
 from unlabel._tables.labels import label_cells
-from unlabel._tables.predictions import UPPER, with_upper
 from unlabel._typing import Booleans, Columns, Floats, Label
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 LABEL_NAMES = ("label", "token", "class")
 LOG_NAMES = ("logprob", "logProbability")
@@ -55,10 +54,8 @@ class StructColumn:
             ]
         )
 
-    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
+    def columns(self, rows: Floats) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns."""
-        if upper is not None:
-            return with_upper(self.columns(rows), self.columns(upper))
         fields = [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(rows.T)]
         return {self.name: pa.StructArray.from_arrays(fields, [*map(str, self.classes)])}
 
@@ -106,9 +103,10 @@ class EntryColumn:
             return entries_of_cells(
                 starts, labels, scores, self.classes, names=(self.name, self.name)
             )
-        except RowError as error:
-            row = int(np.searchsorted(starts, error.row, "right")) - 1
-            raise RowError(row, error.after, error.before) from error
+        except UnlabelError as error:
+            if isinstance(error.row, int):  # of an entry
+                error.row = int(np.searchsorted(starts, error.row, "right")) - 1
+            raise
 
     def labels(self, batch: pa.RecordBatch) -> pa.Array:
         """Read the labels that the rows of a batch name."""
@@ -131,11 +129,9 @@ class EntryColumn:
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.intp)])
         return starts, cells[fields[0].name], cells[fields[1].name]
 
-    def columns(self, rows: Floats, upper: Floats | None = None) -> dict[str, pa.Array]:
+    def columns(self, rows: Floats) -> dict[str, pa.Array]:
         """Turn an array of confidences into columns."""
         is_map = pa.types.is_map(self.kind)
-        if upper is not None and is_map:
-            return with_upper(self.columns(rows), self.columns(upper))
         in_order = np.zeros(len(rows), dtype=np.bool_)
         entries = Entries.of(rows, in_order if self.descending is None else self.descending)
         labels, scores = taken(self._labels, entries.labels), pa.array(entries.scores)
@@ -144,9 +140,6 @@ class EntryColumn:
         of_label, of_score = (field.name for field in self.fields)
         columns = {of_label: labels, of_score: scores}
         names = [name for name in self.kind.value_type.names if name in columns]
-        if upper is not None:
-            names.append(of_score + UPPER)
-            columns[names[-1]] = pa.array(upper[entries.of_row, entries.labels])
         structs = pa.StructArray.from_arrays([columns[name] for name in names], names)
         kind = pa.LargeListArray if pa.types.is_large_list(self.kind) else pa.ListArray
         return {self.name: kind.from_arrays(entries.starts, structs)}

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import known_columns
 from unlabel._tables.cells import taken
 from unlabel._tables.columns.layout import (
     ColumnPart,
@@ -20,11 +19,12 @@ from unlabel._tables.columns.layout import (
 )
 from unlabel._tables.columns.nested import EntryColumn
 from unlabel._tables.files.formats import SEPARATED
-from unlabel._tables.predictions import UPPER, Format
+from unlabel._tables.predictions import Format
 from unlabel._tables.result_schema import NamedColumn, batch_of, named, result_schema
 from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
+from unlabel.labels import known_columns
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,14 @@ class ColumnOutput:
         target = self.target
         if isinstance(target, EntryColumn):
             target = target.ordered_like(batch)
-        confidences = target.columns(rewritten.confidences, rewritten.upper)
-        ends = ("",) if rewritten.upper is None else ("", UPPER)
+        confidences = target.columns(rewritten.confidences)
         waiting, columns = self.target.names, list[NamedColumn]()
         for field, column in zip(batch.schema, batch.columns, strict=True):
             if field.name not in own:
                 columns.append((field, rewritten.updated.get(field.name, column)))
                 continue
             names = waiting if self._places is None else self._places.get(field.name, ())
-            found = [name + end for name in names for end in ends if name + end in confidences]
-            columns += [named(name, confidences[name]) for name in found]
+            columns += [named(name, confidences[name]) for name in names]
             waiting = []
         columns += [named(*item) for item in rewritten.added.items()]
         if rewritten.kept is not None:
@@ -78,8 +76,9 @@ class ColumnOutput:
         update = self.rewriting.options.update_column
         if update in self.source.names:
             raise UnlabelError(
-                f"{table} has confidences in column {update!r}: choose a column of labels with "
-                "update_column (--update-column)."
+                f"It has confidences in column {update!r}: choose a column of labels.",
+                path=table,
+                argument="update_column",
             )
         empty = pa.RecordBatch.from_pylist([], schema=schema)
         after = result_schema(
@@ -87,7 +86,7 @@ class ColumnOutput:
             ColumnPart(empty, self.source),
             lambda rewritten: self.of(empty, rewritten),
             names=schema.names,
-            own=(name + end for name in self.target.names for end in ("", UPPER)),
+            own=self.target.names,
             table=table,
         )
         return after if set(schema.names).issuperset(after.names) else _names_are_texts(after)
@@ -109,10 +108,10 @@ def target_columns(
 
     Its labels are the result's, by the names of the source's columns where it has them.
     """
-    at = known_columns(fitted.classes, fitted.classes_in).tolist()
+    at = known_columns(fitted.classes_out, fitted.classes_in).tolist()
     classes = tuple(
         label if column < 0 else source.classes[column]
-        for label, column in zip(fitted.classes, at, strict=True)
+        for label, column in zip(fitted.classes_out, at, strict=True)
     )
     if format in SEPARATED:
         return WideColumns(classes)

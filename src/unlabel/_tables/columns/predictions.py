@@ -76,8 +76,10 @@ class ColumnPredictions:
         require_columns(self.table.schema.names, [name], str(self.path))
         if name in self.columns.names:
             raise UnlabelError(
-                f"{self.path} has confidences in column {name!r}, which cannot hold the true "
-                "labels too: choose another one with --label-column."
+                f"It has confidences in column {name!r}, which cannot hold the true "
+                "labels too: choose another one.",
+                path=self.path,
+                argument="label_column",
             )
 
     @contextmanager
@@ -90,7 +92,7 @@ class ColumnPredictions:
         output = ColumnOutput(rewriting, self.columns, target)
         schema = output.schema(self.table.schema, str(self.path))
         with write_table(
-            out, schema, overwrite=overwrite, classes=fitted.classes, like=self.table
+            out, schema, overwrite=overwrite, classes=fitted.classes_out, like=self.table
         ) as write:
 
             def write_part(part: ColumnPart, rewritten: Rewritten) -> int:

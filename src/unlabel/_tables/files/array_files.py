@@ -19,9 +19,9 @@ from zipfile import ZipFile
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import as_labels
 from unlabel._typing import Label
-from unlabel.errors import UnlabelError
+from unlabel.errors import UnlabelError, located
+from unlabel.labels import as_labels
 
 # An npz file is read whole, so its unpacked size is limited.
 MAX_NPZ_BYTES = 1 << 30
@@ -143,5 +143,6 @@ def _checked(
             f"It has 'classes' of shape {names.shape} beside {labels} columns of confidences: "
             "give one name per column."
         )
-    classes = None if names is None else as_labels(names.tolist(), "'classes'")
+    with located(row="the array 'classes'"):
+        classes = None if names is None else as_labels(names.tolist())
     return ArrayFile(arrays, (count, labels), classes)

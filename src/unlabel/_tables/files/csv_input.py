@@ -15,7 +15,7 @@ import pyarrow.csv
 from unlabel._tables.ahead import made_ahead
 from unlabel._tables.files.csv_rows import NEWLINE, CsvRows
 from unlabel._tables.files.streams import STANDARD, read_bytes
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 PACKED = b"\x1f\x8b"  # the first bytes of gzip files
@@ -143,16 +143,15 @@ class CsvFile:
             if wrong is None:
                 raise
             if self._likely not in ("", self.separator):  # names may hold semicolons
-                sign = "tab" if self._likely == "\t" else f"'{self._likely}'"
                 raise UnlabelError(
-                    f"The file is separated by {OTHER_SEPARATORS[self._likely]}: say so with "
-                    f"--separator {sign}."
+                    f"The file is separated by {OTHER_SEPARATORS[self._likely]}: say so.",
+                    argument="separator",
                 ) from error
             number, columns, cells = map(int, wrong.groups())
-            raise RowError(
-                first_row + number - 2,  # Arrow counts the header, and from 1
-                f" does not have one cell per column, but {cells} for {columns}: complete it, and "
-                "put texts with separators or line breaks in quotes.",
+            raise UnlabelError(
+                f"It does not have one cell per column, but {cells} for {columns}: complete it, "
+                "and put texts with separators or line breaks in quotes.",
+                row=first_row + number - 2,
             ) from error
         [batch] = batches.to_batches() or [pa.RecordBatch.from_pylist([], schema=batches.schema)]
         return batch

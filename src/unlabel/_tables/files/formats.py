@@ -22,7 +22,7 @@ from unlabel._tables.files.csv_input import CsvFile, as_separator
 from unlabel._tables.files.streams import STANDARD, shown
 from unlabel._tables.predictions import Format, Reading
 from unlabel._typing import Label
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
 
 Batches = Iterator[tuple[pa.RecordBatch, float]]
 
@@ -74,7 +74,7 @@ class Table:
         for batch, _ in self.batches():
             if len(batch):
                 return batch
-        raise UnlabelError(f"{self.path} has no rows: give a table with at least one.")
+        raise UnlabelError("It has no rows: give a table with at least one.", path=self.path)
 
 
 def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> Table:
@@ -86,13 +86,17 @@ def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> 
     if kind in SEPARATED:
         table = _open_separated(path, kind, reading.separator)
     elif reading.separator is not None:
-        raise UnlabelError(f"{path} is read as {kind}, which has no separators: leave it out.")
+        raise UnlabelError(
+            f"It is read as {kind}, which has no separators: leave it out.", path=path
+        )
     elif kind in OPENERS:
         table = OPENERS[kind](path)
     else:
-        raise UnlabelError(f"{path} is read as {kind}, which has no columns: give another format.")
+        raise UnlabelError(
+            f"It is read as {kind}, which has no columns: give another format.", path=path
+        )
     if not table.schema.names:
-        raise UnlabelError(f"{table.path} has no columns: give a table with a header.")
+        raise UnlabelError("It has no columns: give a table with a header.", path=table.path)
     return table
 
 
@@ -101,7 +105,7 @@ def format_of(path: Path, given: Format | None = None) -> Format:
     if path != STANDARD:
         return given or by_ending(path, ENDINGS)
     if given is None:
-        raise UnlabelError("Standard input has no ending: name its format with --format.")
+        raise UnlabelError("Standard input has no ending: name its format.", argument="format")
     if given not in PIPED:
         *others, last = PIPED
         raise UnlabelError(
@@ -117,7 +121,7 @@ def by_ending(path: Path, formats: dict[str, Any]) -> Any:
         if path.name.endswith(ending):
             return format
     *others, last = formats
-    raise UnlabelError(f"{path} has no known ending: name it {', '.join(others)} or {last}.")
+    raise UnlabelError(f"It has no known ending: name it {', '.join(others)} or {last}.", path=path)
 
 
 @contextmanager
@@ -130,20 +134,23 @@ def errors_naming(
 ) -> Iterator[None]:
     """Name the file in every error; one of a library becomes a sentence about the failed action.
 
-    An error about a row says where it is, by its `place`.
+    An error about a row says where it is, by its `place`. The advice is to name the labels.
     """
     try:
         yield
-    except RowError as error:
-        where = f"row {error.row}" if place is None else place(error.row)
-        raise UnlabelError(f"{path}: {error.at(where)} {advice}".rstrip()) from error
     except UnlabelError as error:
-        raise UnlabelError(f"{path}: {error} {advice}".rstrip()) from error
+        if isinstance(error.row, int) and place is not None:
+            error.row = place(error.row)
+        error.path = path if error.path is None else error.path
+        if advice:
+            error.problem = f"{error.problem.removesuffix('.')}. {advice}"
+            error.argument = "classes"
+        raise
     except libraries as error:
         causes = re.findall(r"^Caused by: [\w.$]+: (.+)", str(error), re.MULTILINE)  # Java's
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         why = causes[-1] if causes else why.split("\n")[0]
-        raise UnlabelError(f"{path} could not be {action}: {why.rstrip('.')}.") from error
+        raise UnlabelError(f"It could not be {action}: {why.rstrip('.')}.", path=path) from error
 
 
 def _reading(path: Path, kind: Format) -> AbstractContextManager[None]:

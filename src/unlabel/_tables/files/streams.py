@@ -37,13 +37,13 @@ def read_bytes(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], float]]]:
 
 
 @contextmanager
-def write_bytes(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
+def write_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing, whole or not at all; standard output is written at once."""
     if path == STANDARD:
         with _standard_output() as file:
             yield file
         return
-    with whole_file(path, overwrite=overwrite) as part, part.open("wb") as file:
+    with whole_file(path) as part, part.open("wb") as file:
         if path.suffix != GZIP:
             yield file
             return
@@ -77,7 +77,7 @@ class _StandardInput:
 @contextmanager
 def _standard_output() -> Iterator[BinaryIO]:
     if sys.stdout is None:
-        raise UnlabelError("Standard output is closed: name the file to write with --out.")
+        raise UnlabelError("Standard output is closed: name the file to write.", argument="out")
     file = own = sys.stdout.buffer
     if isinstance(own, io.RawIOBase):  # as with python -u: it may write less than it is given
         file = open(own.fileno(), "wb", closefd=False)  # noqa: SIM115

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from unlabel._files.atomic import whole_file
-from unlabel._labels import label_array
+from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._tables.files.formats import SEPARATED, Table, format_of
 from unlabel._tables.files.streams import STANDARD, shown, write_bytes
 from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import Format
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError
+from unlabel.labels import label_array
 
 Write = Callable[[pa.RecordBatch], object]
 
@@ -45,22 +45,25 @@ def write_table(
     """
     path = Path(path)
     kind = output_format(path, like)
+    if path != STANDARD:
+        refuse_existing(path, force=overwrite)
     try:
         if kind in SEPARATED:
             with (
-                write_bytes(path, overwrite=overwrite) as file,
+                write_bytes(path) as file,
                 _write_csv(file, schema, _separator(path, kind, like)) as write,
             ):
                 yield _at_once(write, file) if path == STANDARD else write
         elif kind in WRITERS:
             with (
-                whole_file(path, overwrite=overwrite) as part,
+                whole_file(path) as part,
                 WRITERS[kind](part, schema, classes) as write,
             ):
                 yield write
         else:
             raise UnlabelError(
-                f"{path} is for {kind}, which has no columns: give it the ending of another format."
+                f"It is for {kind}, which has no columns: give it the ending of another format.",
+                path=path,
             )
     except pa.ArrowException as error:
         name = shown(path, "standard output")

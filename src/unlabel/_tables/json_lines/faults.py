@@ -31,9 +31,9 @@ KINDS = {
 
 
 def fault(error: BaseException | None, text: bytes | Raw, field: str = "") -> str:
-    """Say what is wrong with the text of a value; the sentence starts with its place."""
+    """Return a sentence on what is wrong with the text of a value."""
     if isinstance(error, RecursionError):
-        return " is nested too deeply: flatten it."
+        return "It is nested too deeply: flatten it."
     message = str(error)
     if isinstance(error, msgspec.ValidationError):
         what, _, at = message.partition(" - at ")
@@ -42,18 +42,18 @@ def fault(error: BaseException | None, text: bytes | Raw, field: str = "") -> st
     found = re.search(r"(.+) \(byte (\d+)\)", message.removeprefix("JSON is malformed: "))
     what, byte = (found[1], int(found[2])) if found else (message, 0)
     if what == "trailing characters":
-        return " has something behind its value: give one value per line, and nothing else."
+        return "It has something behind its value: give one value per line, and nothing else."
     if SURROGATE.search(PAIR.sub(b"", text)):
-        return " has half of a surrogate pair, which is not a letter: correct it."
+        return "It has half of a surrogate pair, which is not a letter: correct it."
     if "truncated" in message or byte >= len(text):
         return (
-            " ends within a value: give one whole value per line (the file may be cut off, or "
+            "It ends within a value: give one whole value per line (the file may be cut off, or "
             "indented)."
         )
     name = NOT_NUMBERS.match(text, max(0, byte - 1)) or NOT_NUMBERS.match(text, byte)
     if name is not None:
-        return f" has {name[0].decode()}, which is not JSON: give finite numbers."
-    return f" is not JSON ({what} at byte {byte}): give one JSON value per line."
+        return f"It has {name[0].decode()}, which is not JSON: give finite numbers."
+    return f"It is not JSON ({what} at byte {byte}): give one JSON value per line."
 
 
 def _misfit(what: str, at: str) -> str:
@@ -63,12 +63,11 @@ def _misfit(what: str, at: str) -> str:
         wanted = dict.fromkeys(KINDS.get(kind, kind) for kind in pair[1].split(" | "))
         wanted.pop(KINDS["bool"], None)
         expected = " or ".join(wanted)
-        return (
-            f" has {KINDS.get(pair[2], pair[2])} where {expected} belongs{where}: give {expected}."
-        )
+        given = KINDS.get(pair[2], pair[2])
+        return f"It has {given} where {expected} belongs{where}: give {expected}."
     if (missing := re.match("Object missing required field `(.+)`", what)) is not None:
-        return f" has an entry without {missing[1]!r}{where}: give every entry one."
-    return f" has a number that is too large{where}: give a smaller one."
+        return f"It has an entry without {missing[1]!r}{where}: give every entry one."
+    return f"It has a number that is too large{where}: give a smaller one."
 
 
 def may_repeat(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from msgspec import Raw
 
 from unlabel._tables.json_lines.faults import FAULTS, fault, may_repeat, repeated_name
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 Path = tuple[str | int, ...]  # names of fields, and indices of lists
 Scalar = str | int | float | bool | None
@@ -44,7 +44,7 @@ class Decoder:
         try:
             return self._one.decode(value)
         except FAULTS as error:
-            raise RowError(row, fault(error, value, field)) from error
+            raise UnlabelError(fault(error, value, field), row=row) from error
 
 
 ANY = Decoder(dict[str, Raw] | list[Raw] | Scalar)
@@ -125,8 +125,8 @@ class Fields:
         """Give the undecoded value at a path in each line, and refuse lines that have none."""
         values = self.values(path)
         if None in values:
-            raise RowError(
-                values.index(None), f" has no field {named(path)!r}: give every line one."
+            raise UnlabelError(
+                f"It has no field {named(path)!r}: give every line one.", row=values.index(None)
             )
         return values
 
@@ -161,7 +161,9 @@ class Fields:
         """Put a value where no line may have one already."""
         for row, value in enumerate(self.values(path)):
             if value is not None:
-                raise RowError(row, f" has a field {named(path)!r} already: rename it first.")
+                raise UnlabelError(
+                    f"It has a field {named(path)!r} already: rename it first.", row=row
+                )
         self.put(path, values)
 
     def update(self, path: Path, texts: Sequence[str | None], old: Sequence[str | None]) -> None:
@@ -178,7 +180,9 @@ class Fields:
         values = [NULL if value is None else value for value in self.values(path)]
         for row, value in enumerate(values):
             if isinstance(value, dict | list):  # it was opened
-                raise RowError(row, f" has no single value in {named(path)!r}: choose another one.")
+                raise UnlabelError(
+                    f"It has no single value in {named(path)!r}: choose another one.", row=row
+                )
         cells = SCALARS.rows(values, named(path))
         kinds = {*map(type, cells)} - {type(None)}
         if kinds == {int, float} and not as_texts:
@@ -227,7 +231,7 @@ def refuse_repeats(values: Sequence[Raw], path: Path) -> None:
     for row, value in enumerate(values):
         if (name := repeated_name(value)) is not None:
             where = f" in {named(path)!r}" if path else ""
-            raise RowError(row, f" has the name {name!r} twice{where}: drop one of them.")
+            raise UnlabelError(f"It has the name {name!r} twice{where}: drop one of them.", row=row)
 
 
 def _item(container: Any, step: Any) -> Any:

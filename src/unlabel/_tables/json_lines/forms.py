@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from unlabel._labels import listing
 from unlabel._tables.json_lines.fields import Path, find_path, named, value_at
 from unlabel._tables.json_lines.objects import LabelFields, ScoreList, ScoreObject
 from unlabel._tables.json_lines.scores import (
@@ -24,11 +23,12 @@ from unlabel._tables.json_lines.scores import (
     TwoLists,
 )
 from unlabel._tables.predictions import Reading
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
+from unlabel.labels import listing
 
 SINGULAR = [*product(LABELS, (*SCORES, *LOGS))]
 PLURAL = [*product(LISTS_OF_LABELS, (*LISTS_OF_SCORES, *LISTS_OF_LOGS))]
-CHOOSE = "choose the place of the scores with key (--key), such as scores, or 0 in a list"
+CHOOSE = "choose the place of the scores, such as scores, or 0 in a list"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class Search:
         top = form_at(line, ())
         if not isinstance(line, dict):
             if top is None:
-                raise RowError(0, f" is {kind_of(line)} without scores: {CHOOSE}.")
+                raise UnlabelError(
+                    f"It is {kind_of(line)} without scores: {CHOOSE}.", row=0, argument="key"
+                )
             return self._whole(top)
         is_pair = isinstance(top, Pair)
         if isinstance(top, TwoLists):
@@ -67,23 +69,26 @@ class Search:
         if is_pair:
             return top
         if self.known is not None:
-            raise RowError(
-                0,
-                f" has no scores of the labels {listing(self.known)} in the fields "
+            raise UnlabelError(
+                f"It has no scores of the labels {listing(self.known)} in the fields "
                 f"{listing([*line])}: {CHOOSE}.",
+                row=0,
+                argument="key",
             )
         return None
 
     def _refuse_best_of_others(self, line: Mapping[str, Any], pair: Pair) -> None:
         """Refuse an answer that is the best of the scores in another field, which would stay."""
         inner = None
-        with suppress(RowError):  # of several such fields
+        with suppress(UnlabelError):  # of several such fields
             inner = None if self.known is None else self._in_fields(line)
         if inner is None or str(line[pair.label]) not in map(str, inner.labels_in(line)):
             return
-        raise RowError(
-            0,
-            f" has an answer in {pair.label!r} and its scores in {named(inner.path)!r}: {CHOOSE}.",
+        raise UnlabelError(
+            f"It has an answer in {pair.label!r} and its scores in {named(inner.path)!r}: "
+            f"{CHOOSE}.",
+            row=0,
+            argument="key",
         )
 
     @property
@@ -95,19 +100,25 @@ class Search:
         path = find_path(line, key)
         if path is None:
             fields = f"; its fields are {listing([*line])}" if isinstance(line, dict) else ""
-            raise RowError(0, f" has no field {key!r}{fields}: {CHOOSE}.")
+            raise UnlabelError(f"It has no field {key!r}{fields}: {CHOOSE}.", row=0, argument="key")
         value = value_at(line, path)
         form = form_at(value, path)
         if form is None and isinstance(value, dict) and value:
             form = ScoreObject(path)  # one that has mistakes in it
         if form is None:
-            raise RowError(0, f" has {kind_of(value)} without scores in {key!r}: {CHOOSE}.")
+            raise UnlabelError(
+                f"It has {kind_of(value)} without scores in {key!r}: {CHOOSE}.",
+                row=0,
+                argument="key",
+            )
         return self._whole(form)
 
     def _whole(self, form: Form) -> Form:
         if isinstance(form, ScoreList) and self.reading.partial:
-            raise RowError(
-                0, " has scores without labels, of which none can be left out: leave out --partial."
+            raise UnlabelError(
+                "It has scores without labels, of which none can be left out: give whole rows.",
+                argument="partial",
+                row=0,
             )
         return form
 
@@ -127,7 +138,11 @@ class Search:
         fitting = {name: form for name, form in forms.items() if self._fits(form, line)}
         chosen = fitting or forms
         if len(chosen) > 1:
-            raise RowError(0, f" has scores in the fields {listing([*chosen])}: {CHOOSE}.")
+            raise UnlabelError(
+                f"It has scores in the fields {listing([*chosen])}: {CHOOSE}.",
+                row=0,
+                argument="key",
+            )
         return next(iter(chosen.values()), None)
 
     def _are_scores(self, form: Form, line: Any) -> bool:
@@ -146,7 +161,7 @@ class Search:
         are_known = [
             not known.isdisjoint({str(label), str(label).strip()}) for label in form.labels_in(line)
         ]
-        return any(are_known) if self.reading.other_labels == "retired" else all(are_known)
+        return any(are_known) if self.reading.other_labels == "removed" else all(are_known)
 
 
 def form_at(value: Any, path: Path) -> Form | None:

@@ -52,13 +52,14 @@ class Block(NamedTuple):
                 try:
                     values.append(decoder.decode(line))
                 except FAULTS as error:
-                    raise UnlabelError(f"Line {number}{fault(error, line)}") from error
+                    raise UnlabelError(fault(error, line), row=f"line {number}") from error
                 numbers.append(number)
         if decoder is OBJECTS and may_repeat(self.text, values):
             for number, line in self.lines():
                 if (name := repeated_name(line)) is not None:
                     raise UnlabelError(
-                        f"Line {number} has two fields {name!r}: rename or drop one of them."
+                        f"It has two fields {name!r}: rename or drop one of them.",
+                        row=f"line {number}",
                     )
         return values, numbers
 
@@ -125,7 +126,8 @@ class JsonLines:
                 size += len(piece) - cut
                 if size > LARGEST_LINE:
                     raise UnlabelError(
-                        f"Line {first_line} has more than {LARGEST_LINE >> 20} MiB: shorten it."
+                        f"It has more than {LARGEST_LINE >> 20} MiB: shorten it.",
+                        row=f"line {first_line}",
                     )
             if size:
                 yield Block(_checked(b"".join(pieces), first_line), first_line, 1.0)
@@ -147,7 +149,9 @@ def _checked(text: bytes, first_line: int) -> bytes:
         text.isascii() or text.decode()
     except UnicodeDecodeError as error:
         number = first_line + text.count(b"\n", 0, error.start)
-        raise UnlabelError(f"Line {number} is not UTF-8: save the file as UTF-8.") from error
+        raise UnlabelError(
+            "It is not UTF-8: save the file as UTF-8.", row=f"line {number}"
+        ) from error
     return text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from typing import Any, ClassVar
@@ -22,9 +22,8 @@ from unlabel._tables.json_lines.fields import (
     value_at,
 )
 from unlabel._tables.json_lines.scores import FLOATS, LISTS, Answer, Named, Positions
-from unlabel._tables.predictions import UPPER, refuse_names_of_upper
 from unlabel._typing import Label
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 OBJECTS, UNDECODED = Decoder(dict[str, float]), Decoder(dict[str, Raw])
 
@@ -52,7 +51,7 @@ class ScoreObject:
         text = together(values)
         try:
             objects = OBJECTS.rows(values, named(self.path), text)
-        except RowError:  # of a score, as a rule: say it of its label
+        except UnlabelError:  # of a score, as a rule: say it of its label
             undecoded = UNDECODED.rows(values, named(self.path), text)
             scores = [*chain.from_iterable(map(dict.values, undecoded))]
             return _named(undecoded, scores, positions, self.path)
@@ -63,17 +62,8 @@ class ScoreObject:
         return Named.of([*map(len, objects)], labels, scores, positions)
 
     def write(self, fields: Fields, answer: Answer) -> None:
-        """Put new scores in their place, and upper ends into an object beside it.
-
-        Objects in lists have no such place: there each upper end stands behind its score.
-        """
-        *place, name = self.path
-        if answer.upper is None or not isinstance(name, str):
-            fields.put(self.path, _objects(answer))
-            return
-        upper = answer._replace(scores=answer.upper, upper=None)
-        fields.put(self.path, _objects(answer._replace(upper=None)))
-        fields.add((*place, name + UPPER), _objects(upper))
+        """Put new scores in their place."""
+        fields.put(self.path, _objects(answer))
 
 
 @dataclass(frozen=True)
@@ -114,7 +104,7 @@ class LabelFields:
                 for label in places.get(name, ()):
                     if label in scores:
                         new[label] = scores[label]
-            for name, value in scores.items():  # upper ends, and labels without a place here
+            for name, value in scores.items():  # labels without a place here
                 new.setdefault(name, value)
             lines.append(new)
         fields.lines = lines
@@ -143,10 +133,10 @@ class ScoreList:
         rows = LISTS.rows(fields.required(self.path), named(self.path))
         for row, scores in enumerate(rows):
             if len(scores) != self.count:
-                raise RowError(
-                    row,
-                    f" has {len(scores)} scores and there are {self.count} labels: give one score "
-                    "per label.",
+                raise UnlabelError(
+                    f"It has {len(scores)} scores and there are {self.count} labels: give one "
+                    "score per label.",
+                    row=row,
                 )
         starts = np.arange(len(rows) + 1) * self.count
         labels = np.tile(np.arange(self.count), len(rows))
@@ -165,21 +155,15 @@ def _named(
     lengths, names = [*map(len, labels)], [*chain.from_iterable(labels)]
     try:
         values = FLOATS.rows(scores)
-    except RowError as error:  # the row is the entry's: say it of the line and the label
-        at = error.row
+    except UnlabelError as error:  # the row is the entry's: say it of the line and the label
+        at = int(error.row or 0)
         row = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
         why = fault(error.__cause__, scores[at], named((*path, names[at])))
-        raise RowError(row, why) from error
+        raise UnlabelError(why, row=row) from error
     return Named.of(lengths, names, values, positions)
 
 
 def _objects(answer: Answer) -> list[dict[Any, float]]:
-    """Make an object of each line's scores, with each upper end behind its score."""
-    times = 1
-    entries: Iterator[Any] = zip(answer.labels, answer.scores, strict=True)
-    if answer.upper is not None:
-        refuse_names_of_upper({*chain.from_iterable(answer.places.values())})
-        pairs = zip(entries, answer.upper, strict=True)
-        both = (((label, score), (f"{label}{UPPER}", end)) for (label, score), end in pairs)
-        entries, times = chain.from_iterable(both), 2
-    return [dict(islice(entries, times * (end - start))) for start, end in pairwise(answer.starts)]
+    """Make an object of each line's scores."""
+    entries = zip(answer.labels, answer.scores, strict=True)
+    return [dict(islice(entries, end - start)) for start, end in pairwise(answer.starts)]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from unlabel._labels import as_classes, listing
 from unlabel._tables.columns.layout import WideColumns, guess_wide
 from unlabel._tables.files.formats import Table, errors_naming
 from unlabel._tables.files.streams import STANDARD, shown
@@ -21,7 +20,8 @@ from unlabel._tables.json_lines.objects import LabelFields, ScoreList
 from unlabel._tables.json_lines.predictions import JsonPredictions
 from unlabel._tables.predictions import Reading
 from unlabel._typing import Label
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
+from unlabel.labels import as_classes, listing
 
 
 def open_json(
@@ -32,7 +32,7 @@ def open_json(
     known = None if classes is None else as_classes(classes)
     if lines.is_empty:
         if known is None:
-            raise UnlabelError(f"{shown(path)} has no lines: give a file with at least one.")
+            raise UnlabelError("It has no lines: give a file with at least one.", path=shown(path))
         return JsonPredictions(lines, reading, LabelFields(tuple(map(str, known))), known, {})
     search = Search(reading, None if known is None else tuple(map(str, known)))
     starts_object = next(lines.head.lines())[1].startswith(b"{")
@@ -52,8 +52,7 @@ def open_json(
             opened.classes = _classes(labels, strips=opened.strips)
             if not isinstance(form, ScoreList):
                 opened.guess = (
-                    f"The labels were taken to be {listing(opened.classes)}: if not, name them "
-                    "with --classes."
+                    f"The labels were taken to be {listing(opened.classes)}: if not, name them."
                 )
     if isinstance(form, ScoreList):
         opened.form = replace(form, count=len(opened.classes))
@@ -65,7 +64,7 @@ def _classes(labels: Sequence[Label], *, strips: bool) -> tuple[Label, ...]:
     """Take the labels that a line names for the model's."""
     for label in labels:
         if not isinstance(label, str | int | float):
-            raise RowError(0, f" names a label with {kind_of(label)}: give a text.")
+            raise UnlabelError(f"It names a label with {kind_of(label)}: give a text.", row=0)
     names = [label.strip() if strips and isinstance(label, str) else label for label in labels]
     return as_classes([*dict.fromkeys(names)])
 
@@ -74,13 +73,17 @@ def _guessed(head: Fields, path: Path, label_column: str | None) -> WideColumns:
     """Take the fields of decimal numbers for the labels'."""
     columns = {}
     for name in dict.fromkeys(chain.from_iterable(head.lines)):
-        with suppress(RowError):  # of a nested value
+        with suppress(UnlabelError):  # of a nested value
             cells = head.cells((name,))
             if pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type):
                 columns[name] = cells
     decimals = [name for name in columns if pa.types.is_floating(columns[name].type)]
     if len([name for name in decimals if name != label_column]) < 2:
-        raise RowError(0, f" has no scores in the fields {listing([*head.lines[0]])}: {CHOOSE}.")
+        raise UnlabelError(
+            f"It has no scores in the fields {listing([*head.lines[0]])}: {CHOOSE}.",
+            row=0,
+            argument="key",
+        )
     batch = pa.record_batch(columns)
     table = Table(path, "jsonl", batch.schema, lambda: iter([(batch, 1.0)]))
     return guess_wide(table, label_column)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from unlabel._labels import listing
 from unlabel._tables.entries import Entries
 from unlabel._tables.files.formats import format_of
 from unlabel._tables.files.streams import STANDARD
@@ -17,9 +16,9 @@ from unlabel._tables.json_lines.fields import unquoted
 from unlabel._tables.json_lines.objects import LabelFields
 from unlabel._tables.json_lines.scores import Answer
 from unlabel._tables.labels import positions_by_text
-from unlabel._tables.predictions import UPPER
 from unlabel._tables.rewriting import Rewriting, Rewritten
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
+from unlabel.labels import listing
 
 if TYPE_CHECKING:
     from unlabel._tables.json_lines.predictions import JsonPart, JsonPredictions
@@ -31,7 +30,7 @@ class JsonOutput:
     def __init__(self, predictions: JsonPredictions, rewriting: Rewriting) -> None:
         self._predictions, self._form = predictions, predictions.form
         fitted = rewriting.fitted
-        texts = [*positions_by_text(fitted.classes)]
+        texts = [*positions_by_text(fitted.classes_out)]
         self._labels = np.array(texts, dtype=object)
         if predictions.names_numbers:
             self._labels[:] = [*map(unquoted, texts)]
@@ -46,8 +45,9 @@ class JsonOutput:
         update = predictions.updated = rewriting.options.update_column
         if update is not None and predictions.is_own(update):
             raise UnlabelError(
-                f"{predictions.path} has scores in field {update!r}: choose a field of labels with "
-                "update_column (--update-column)."
+                f"It has scores in field {update!r}: choose a field of labels.",
+                path=predictions.path,
+                argument="update_column",
             )
 
     def lines(self, part: JsonPart, rewritten: Rewritten) -> tuple[bytes, int]:
@@ -69,41 +69,36 @@ class JsonOutput:
     def _answer(self, part: JsonPart, rewritten: Rewritten) -> Answer:
         rows = rewritten.confidences
         entries = Entries.of(rows, part.descending())
-        upper = None
-        if rewritten.upper is not None:
-            upper = rewritten.upper[entries.of_row, entries.labels].tolist()
         return Answer(
             entries.starts.tolist(),
             self._labels[entries.labels].tolist(),
             entries.scores.tolist(),
-            upper,
             self._places,
         )
 
     def _refuse_existing(self, part: JsonPart, rewritten: Rewritten) -> None:
         """Refuse a line that has a field of a new name already, or no fields at all."""
-        lines, added, scores = part.fields.lines, {*rewritten.added}, {*self._scores}
-        if rewritten.upper is not None:
-            scores |= {name + UPPER for name in scores}
+        lines, added, scores = part.fields.lines, {*rewritten.added}, self._scores
         if not added | scores:
             return
         if not isinstance(lines[0], dict):
-            raise RowError(
-                0,
-                f" is a list, which has no place for {listing([*rewritten.added])}: write objects "
-                'such as {"scores": [...]}.',
+            raise UnlabelError(
+                f"It is a list, which has no place for {listing([*rewritten.added])}: write "
+                'objects such as {"scores": [...]}.',
+                row=0,
             )
         replaced = {*self._form.labels} if isinstance(self._form, LabelFields) else set[str]()
         others = set[str]().union(*lines) - replaced
         for name in others & (added | scores) or added & scores:
             row = next((row for row, line in enumerate(lines) if name in line), 0)
-            raise RowError(row, f" has a field {name!r} already: rename it first.")
+            raise UnlabelError(f"It has a field {name!r} already: rename it first.", row=row)
 
 
 def check_ending(out: File) -> None:
     """Refuse an output that is not named as JSON lines."""
     if out != STANDARD and format_of(out) != "jsonl":
         raise UnlabelError(
-            f"{out} is not named as JSON lines, which the predictions are: give it the ending "
-            ".jsonl or .ndjson."
+            "It is not named as JSON lines, which the predictions are: give it the ending "
+            ".jsonl or .ndjson.",
+            path=out,
         )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from unlabel._files.atomic import refuse_existing
 from unlabel._tables.columns.layout import nearest_column
 from unlabel._tables.entries import UNKNOWN, refuse_other_labels
 from unlabel._tables.files.formats import errors_naming, rows_at_once
@@ -27,7 +28,7 @@ from unlabel._tables.labels import positions_by_text
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label, Progress
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
 
 TOKENS = ("token", "tokens")
 
@@ -54,7 +55,7 @@ class JsonPart:
     def confidences(self) -> Floats:
         """Read the confidences, with one column per label, NaN where a label is not named."""
         own, (entries, labels) = self.predictions, self._named
-        if own.reading.other_labels == "retired":
+        if own.reading.other_labels == "removed":
             entries = entries.only(entries.labels != UNKNOWN)
         else:
             refuse_other_labels(entries, labels, own.classes)
@@ -65,7 +66,7 @@ class JsonPart:
     def elsewhere(self) -> Float64s | None:
         """Give the mass that each row names for labels that the model does not have, if any may."""
         own, entries = self.predictions, self._named.entries
-        if own.reading.other_labels != "retired":
+        if own.reading.other_labels != "removed":
             return None
         others = entries.only(entries.labels == UNKNOWN)
         mass = np.exp(others.scores) if own.logs else others.scores
@@ -89,7 +90,7 @@ class JsonPart:
         found = {}
         for name, value in first.items():
             if not isinstance(value, dict | list) and not own.is_own(name):
-                with suppress(RowError):  # of lines with something else in it
+                with suppress(UnlabelError):  # of lines with something else in it
                     found[name] = self.fields.cells((name,))
         return found
 
@@ -185,21 +186,25 @@ class JsonPredictions:
         path = self.path_of(name)
         return any(path[: len(own)] == own for own in self.form.own)
 
-    def require(self, name: str, advice: str = "") -> None:
+    def require(self, name: str, argument: str | None = None) -> None:
         """Refuse a file without a field of a name, but for one without lines."""
         if self._find(name) is None and not self.lines.is_empty:
             hint = ", and its lines are lists"
             if isinstance(self.first, dict):
                 hint = nearest_column([*self.first], name)
-            raise UnlabelError(f"{self.path} has no field {name!r}{advice}{hint}.")
+            raise UnlabelError(
+                f"It has no field {name!r}{hint}.", argument=argument, path=self.path
+            )
 
     def require_truth(self, name: str) -> None:
         """Refuse a file without a field of true labels of that name."""
-        self.require(name, ": name the true labels' field with --label-column")
+        self.require(name, "label_column")
         if self.is_own(name):
             raise UnlabelError(
-                f"{self.path} has labels or scores of the model in field {name!r}, which cannot "
-                "hold the true labels too: choose another one with --label-column."
+                f"It has labels or scores of the model in field {name!r}, which cannot "
+                "hold the true labels too: choose another one.",
+                path=self.path,
+                argument="label_column",
             )
 
     @contextmanager
@@ -209,7 +214,9 @@ class JsonPredictions:
         """Open a file of JSON lines for the results."""
         check_ending(out)
         output = JsonOutput(self, rewriting)
-        with write_bytes(out, overwrite=overwrite) as file:
+        if out != STANDARD:
+            refuse_existing(out, force=overwrite)
+        with write_bytes(out) as file:
 
             def write_part(part: JsonPart, rewritten: Rewritten) -> int:
                 with errors_naming(self.path, place=part.place):

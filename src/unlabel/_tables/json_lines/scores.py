@@ -28,9 +28,8 @@ from unlabel._tables.json_lines.fields import (
     together,
     value_at,
 )
-from unlabel._tables.predictions import UPPER
 from unlabel._typing import Columns, Label
-from unlabel.errors import RowError
+from unlabel.errors import UnlabelError
 
 # The names of labels and of scores, one by one and in lists.
 LABELS, LISTS_OF_LABELS = ("label", "token", "class"), ("labels", "tokens", "classes")
@@ -72,7 +71,6 @@ class Answer(NamedTuple):
     starts: list[int]
     labels: list[Label]
     scores: list[float]
-    upper: list[float] | None  # the other ends of intervals
     places: dict[str, list[str]]  # the result's labels by the model's label whose place they take
 
     def per_line(self, values: list[Any]) -> list[Sequence[Any]]:
@@ -129,19 +127,16 @@ class EntryList:
 
     @cached_property
     def _entry(self) -> type[msgspec.Struct]:
-        kinds: dict[str, Any] = {self.label: JsonLabel, self.score: float}
-        return self._struct([(name, kinds[name]) for name in self.order])
-
-    def _struct(self, names: list[tuple[str, Any]]) -> type[msgspec.Struct]:
-        """Make a class of entries; its attributes are not named like the fields.
-
-        Those may be words of Python. Entries are not parts of cycles, so gc need not look at them.
-        """
-        attributes = {self.label: "label", self.score: "score"}
+        # Its attributes are not named like the fields, which may be words of Python. Entries are
+        # not parts of cycles, so gc need not look at them.
+        kinds: dict[str, tuple[str, Any]] = {
+            self.label: ("label", JsonLabel),
+            self.score: ("score", float),
+        }
         return msgspec.defstruct(
             "Entry",
-            [(attributes.get(name, "upper"), kind) for name, kind in names],
-            rename={attributes.get(name, "upper"): name for name, _ in names},
+            [kinds[name] for name in self.order],
+            rename={kinds[name][0]: name for name in self.order},
             gc=False,
         )
 
@@ -165,13 +160,9 @@ class EntryList:
 
     def write(self, fields: Fields, answer: Answer) -> None:
         """Put new scores in their place."""
-        kind: Any = self._entry
         parts: dict[str, list[Any]] = {self.label: answer.labels, self.score: answer.scores}
         columns = [parts[name] for name in self.order]
-        if answer.upper is not None:
-            kind = self._struct([(name, Any) for name in (*self.order, self.score + UPPER)])
-            columns.append(answer.upper)
-        fields.put(self.path, answer.per_line([*map(kind, *columns)]))
+        fields.put(self.path, answer.per_line([*map(self._entry, *columns)]))
 
 
 @dataclass(frozen=True)
@@ -223,8 +214,6 @@ class Pair(TwoFields):
 
         fields.put((*self.place, self.label), picked(answer.labels))
         fields.put(self.path, picked(answer.scores))
-        if answer.upper is not None:
-            fields.add((*self.place, self.score + UPPER), picked(answer.upper))
 
 
 @dataclass(frozen=True)
@@ -246,10 +235,10 @@ class TwoLists(TwoFields):
         others = [*map(len, scores)]
         if lengths != others:
             row = next(row for row, count in enumerate(lengths) if count != others[row])
-            raise RowError(
-                row,
-                f" has {lengths[row]} entries in {named(at)!r} and {others[row]} in "
+            raise UnlabelError(
+                f"It has {lengths[row]} entries in {named(at)!r} and {others[row]} in "
                 f"{named(self.path)!r}: give one score per label.",
+                row=row,
             )
         return Named.of(
             lengths, [*chain.from_iterable(labels)], [*chain.from_iterable(scores)], positions
@@ -259,5 +248,3 @@ class TwoLists(TwoFields):
         """Put new scores in their place."""
         fields.put((*self.place, self.label), answer.per_line(answer.labels))
         fields.put(self.path, answer.per_line(answer.scores))
-        if answer.upper is not None:
-            fields.add((*self.place, self.score + UPPER), answer.per_line(answer.upper))

@@ -8,15 +8,14 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import known_columns
 from unlabel._tables.cells import taken
 from unlabel._tables.label_columns import labels_in_type
 from unlabel._tables.long.part import LongColumns, LongPart
-from unlabel._tables.predictions import UPPER
 from unlabel._tables.result_schema import NamedColumn, batch_of, named, result_schema
 from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel._typing import Columns, Floats
 from unlabel.errors import UnlabelError
+from unlabel.labels import known_columns
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,10 @@ class LongOutput:
         for field, column in zip(part.batch.schema, part.batch.columns, strict=True):
             name = field.name
             if name == self.columns.label:
-                names = labels_in_type(self.rewriting.fitted.classes, column.type, name)
+                names = labels_in_type(self.rewriting.fitted.classes_out, column.type, name)
                 columns.append(named(name, taken(names, pa.array(labels, mask=no_label))))
             elif name == self.columns.score:
                 columns.append(named(name, scores(rewritten.confidences)))
-                if rewritten.upper is not None:
-                    columns.append(named(name + UPPER, scores(rewritten.upper)))
             elif name in rewritten.updated:
                 columns.append((field, taken(rewritten.updated[name], ids)))
             else:
@@ -59,7 +56,7 @@ class LongOutput:
     def _order(self, part: LongPart, rewritten: Rewritten) -> tuple[Columns, Columns, Columns]:
         """Find the id and the label of each row of the result, and the row that it comes from.
 
-        An id that names retired labels only has one row, without a label: its number is that
+        An id that names removed labels only has one row, without a label: its number is that
         of the labels.
         """
         scores = rewritten.confidences
@@ -93,11 +90,11 @@ class LongOutput:
     def _sources(self) -> tuple[Columns, Columns]:
         """The model's labels that go to each of the result's, and where those of each start."""
         fitted = self.rewriting.fitted
-        merge, sources = fitted.outcome.merge, fitted.outcome.retained
+        merge, sources = self.rewriting.outcome.merge, self.rewriting.outcome.retained
         if merge is None:
             return sources, np.arange(len(sources))
         sources = sources[merge.sources]
-        own = known_columns(fitted.classes, fitted.classes_in)[merge.targets]
+        own = known_columns(fitted.classes_out, fitted.classes_in)[merge.targets]
         return sources[np.lexsort((sources, sources != own, merge.targets))], merge.starts
 
     def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
@@ -105,8 +102,10 @@ class LongOutput:
         update = self.rewriting.options.update_column
         if update in self.columns.names:
             raise UnlabelError(
-                f"{table} has ids, labels or scores in column {update!r}: choose another column of "
-                "labels with update_column (--update-column)."
+                f"It has ids, labels or scores in column {update!r}: choose another column of "
+                "labels.",
+                path=table,
+                argument="update_column",
             )
         batch = pa.RecordBatch.from_pylist([], schema=schema)
         empty = LongPart(batch, self.columns, np.zeros(1, dtype=np.intp))
@@ -115,6 +114,6 @@ class LongOutput:
             empty,
             lambda rewritten: self.of(empty, rewritten),
             names=schema.names,
-            own=[self.columns.score + UPPER],
+            own=(),
             table=table,
         )

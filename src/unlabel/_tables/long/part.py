@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unlabel._labels import is_missing, listing
 from unlabel._tables.cells import is_text, plain, taken
 from unlabel._tables.entries import Entries
 from unlabel._tables.entry_cells import entries_of_cells
 from unlabel._tables.labels import label_cells
 from unlabel._tables.long.seen_ids import id_cells
 from unlabel._typing import Columns, Floats, Label
-from unlabel.errors import RowError, UnlabelError
+from unlabel.errors import UnlabelError
+from unlabel.labels import is_missing, listing
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,10 @@ class LongPart:
         names = columns.label, columns.score
         try:
             return entries_of_cells(self.starts, labels, scores, classes, names=names)
-        except RowError as error:  # which is about one of the id's rows
-            raise UnlabelError(error.at(self._place_of_row(error.row))) from error
+        except UnlabelError as error:
+            if isinstance(error.row, int):  # one of the id's rows
+                error.row = self._place_of_row(error.row)
+            raise
 
     def confidences(self) -> Floats:
         """Read the confidences, with one column per label, NaN where an id does not name it."""
@@ -67,11 +69,12 @@ class LongPart:
             for row in np.flatnonzero(np.diff(self.starts) < len(classes)).tolist():
                 own = entries.labels[self.starts[row] : self.starts[row + 1]]
                 [first, *_] = np.setdiff1d(np.arange(len(classes)), own).tolist()
-                raise RowError(
-                    row,
-                    f" does not name the label {classes[first]!r} among the {len(own):,} of its "
+                raise UnlabelError(
+                    f"It does not name the label {classes[first]!r} among the {len(own):,} of its "
                     "id: give all labels, in rows that stand together, or say that rows are "
-                    "partial (--partial).",
+                    "partial.",
+                    argument="partial",
+                    row=row,
                 )
         return entries.rows(classes, partial=self.columns.partial)
 
@@ -83,10 +86,10 @@ class LongPart:
             firsts = np.repeat(values[self.starts[:-1]], np.diff(self.starts))
             for at in np.flatnonzero(values != firsts).tolist():
                 row = int(np.searchsorted(self.starts, at, "right")) - 1
-                raise RowError(
-                    row,
-                    f" is the first of its id, whose rows have several values in column {name!r}: "
-                    "give all of them the same.",
+                raise UnlabelError(
+                    f"It is the first of its id, whose rows have several values in column "
+                    f"{name!r}: give all of them the same.",
+                    row=row,
                 )
         return self.of_first_rows(name)
 
@@ -124,7 +127,7 @@ def starts_of_ids(ids: pa.Array, name: str) -> Columns:
     if is_text(ids.type):
         is_none = pc.or_(is_none, pc.fill_null(pc.equal(ids, ""), True))
     if (row := pc.index(is_none, True).as_py()) >= 0:
-        raise RowError(row, f" has no id in column {name!r}: give it one.")
+        raise UnlabelError(f"It has no id in column {name!r}: give it one.", row=row)
     changes = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
     return np.concatenate([[0], np.flatnonzero(changes) + 1])
 
@@ -157,5 +160,5 @@ def _labels(column: pa.Array, name: str) -> Sequence[Label]:
         cells = pc.cast(cells, pa.string())
     labels: list[Label] = cells.to_pylist()
     for row in (row for row, label in enumerate(labels) if is_missing(label)):
-        raise RowError(row, f" has no label in column {name!r}: give it one.")
+        raise UnlabelError(f"It has no label in column {name!r}: give it one.", row=row)
     return labels

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from unlabel._labels import as_classes, listing
 from unlabel._tables.columns.layout import no_label_column, require_columns
 from unlabel._tables.files.formats import Table, errors_naming, rows_at_once
 from unlabel._tables.files.writing import output_format, write_table
@@ -22,7 +21,8 @@ from unlabel._tables.long.seen_ids import SeenIds, id_cells
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import Rewriting, Rewritten
 from unlabel._typing import Columns, Label, Progress
-from unlabel.errors import UnlabelError
+from unlabel.errors import UnlabelError, located
+from unlabel.labels import as_classes, as_labels, listing
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,10 @@ class LongPredictions:
         if len(rows) > len(self.classes):
             place = LongPart(rows, self.columns, np.array([0, len(rows)]), first_row).place(0)
             raise UnlabelError(
-                f"{self.path}: {place[0].upper()}{place[1:]} is the first of more than "
-                f"{len(self.classes)} rows of its id, and there are {len(self.classes)} labels: "
-                "give each label once."
+                f"It is the first of more than {len(self.classes)} rows of its id, and there are "
+                f"{len(self.classes)} labels: give each label once.",
+                row=place,
+                path=self.path,
             )
 
     def has(self, name: str) -> bool:
@@ -116,9 +117,11 @@ class LongPredictions:
         """Refuse a table without a column of true labels of that name."""
         if name in self.columns.names:
             raise UnlabelError(
-                f"{self.path} has ids, labels and scores in the columns "
+                f"It has ids, labels and scores in the columns "
                 f"{listing(self.columns.names)}, none of which can hold the true labels too: "
-                "choose another one with --label-column."
+                "choose another one.",
+                path=self.path,
+                argument="label_column",
             )
         if not self.has(name):
             head = self.table.head()
@@ -162,24 +165,27 @@ def open_long(
     path = str(table.path)
     for name in {name for name in names if names.count(name) > 1}:
         raise UnlabelError(
-            f"--long names the column {name!r} twice: name those of the ids, the labels and the "
-            "scores."
+            f"The column {name!r} is named twice: name those of ids, labels and scores.",
+            argument="long",
         )
     require_columns(table.schema.names, names, path)
     columns, guess = LongColumns(*names, partial=reading.partial), ""
     kind = table.schema.field(columns.label).type
     if pa.types.is_nested(kind):
         raise UnlabelError(
-            f"{path} has {kind} in column {columns.label!r} and labels are texts or numbers: "
-            "choose another one with --long."
+            f"It has {kind} in column {columns.label!r} and labels are texts or numbers: "
+            "choose another one.",
+            path=path,
+            argument="long",
         )
     if classes is None:
         with errors_naming(table.path):
             found = labels_of_first_id((batch for batch, _ in table.batches()), columns)
             if not found:
                 raise UnlabelError("There are no rows: give a table with at least one.")
-            classes = as_classes(found, f"the rows of the first id in column {columns.label!r}")
-        guess = f"The labels were taken to be {listing(classes)}: if not, name them with --classes."
+            with located(row=f"the first id in column {columns.label!r}"):
+                classes = as_labels(found)
+        guess = f"The labels were taken to be {listing(classes)}: if not, name them."
     columns = replace(columns, classes=as_classes(classes))
     positions_by_text(columns.classes)  # refuses labels that share a text
     is_log = columns.score.lower().replace("_", "").startswith("logprob")

@@ -25,7 +25,8 @@ def id_cells(column: pa.Array, name: str) -> pa.Array:
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         raise UnlabelError(
             f"The column {name!r} has the type {column.type} and ids are texts or numbers: choose "
-            "another one with --long."
+            "another one.",
+            argument="long",
         )
     return column
 

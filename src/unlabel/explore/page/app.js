@@ -48,7 +48,7 @@ class Page {
     const started = performance.now();
     const { method, threshold } = this.now;
     this.without = outcome.removed.filter((column) => !this.sample.rowsOf[column].length);
-    this.method = this.sample.truth && !this.without.length ? method : "mask";
+    this.method = this.sample.truth ? method : "mask";
     const recipe = fitRecipe(this.sample, outcome, this.method);
     this.judged = judge(this.sample, outcome, applyRecipe(this.sample, recipe, outcome), threshold);
     this.milliseconds = performance.now() - started;
@@ -64,9 +64,11 @@ class Page {
     this.labels.update(now.plan);
     this.drawControls();
     byId("sentence").replaceChildren(...sentenceOf(judged, now.plan.changes));
-    const advice = this.without.length
-      ? `The sample has no rows of ${quoted(sample.classes[this.without[0]])}, which OSR needs: this is mask.`
-      : "";
+    const masked = this.without.map((column) => sample.classes[column]);
+    const advice =
+      masked.length && this.method === "osr"
+        ? `The sample has no rows of ${listed(masked)}: masked, which needs none.`
+        : "";
     this.say([said, advice].filter(Boolean).join(" "));
   }
 
@@ -126,9 +128,9 @@ class Page {
     section.focus({ preventScroll: true });
   }
 
-  /** Send labels somewhere: null retires them. Tell whether that could be done. */
+  /** Send labels somewhere: null removes them. Tell whether that could be done. */
   send(labels, to) {
-    const said = to === null ? `Retired ${listed(labels)}.` : `Sent ${listed(labels)} to ${nameOf(to)}.`;
+    const said = to === null ? `Removed ${listed(labels)}.` : `Sent ${listed(labels)} to ${nameOf(to)}.`;
     const isDone = this.enter({ ...this.now, plan: withChanges(this.now.plan, labels, to) }, { said });
     if (isDone) this.labels.clear();
     return isDone;
@@ -143,7 +145,7 @@ class Page {
   }
 
   drop(labels, target) {
-    if (target.dataset.drop === "retire") return this.send(labels, null);
+    if (target.dataset.drop === "remove") return this.send(labels, null);
     if (target.dataset.drop === "other") return this.send(labels, OTHER);
     try {
       const to = destinationOf(this.now.plan, this.sample.classes[Number(target.dataset.column)]);
@@ -238,7 +240,7 @@ class Page {
     on("undo", "click", () => this.undo());
     on("redo", "click", () => this.redo());
     on("reset", "click", () => this.enter({ ...this.now, plan: NO_PLAN }, { said: "All labels are kept." }));
-    on("retire", "click", () => this.send(this.labels.names(), null));
+    on("remove", "click", () => this.send(this.labels.names(), null));
     on("to-other", "click", () => this.send(this.labels.names(), OTHER));
     on("keep", "click", () => {
       const said = `Kept ${listed(this.labels.names())}.`;

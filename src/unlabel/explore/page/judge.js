@@ -1,6 +1,6 @@
 /* What a change does to the answers: as in unlabel/evaluation/impact.py, on the sample's rows.
 
-   An answer is the top label, or unknown where the retired labels had more than a threshold. It has changed if it
+   An answer is the top label, or unknown where the removed labels had more than a threshold. It has changed if it
    is not the destination of the old answer. The old answer was right if its destination is the new true label. */
 
 const EPSILON = 1e-12; // the least that a probability counts as inside a logarithm
@@ -11,11 +11,11 @@ function judge(sample, outcome, result, threshold) {
   const isPart = new Set(outcome.sources.map((source, i) => outcome.retained[source] * m + outcome.targets[i]));
   const answers = new Int32Array(sample.rows);
   const changed = new Uint8Array(sample.rows);
-  const truth = new Int32Array(sample.rows).fill(RETIRED - 2); // not known
+  const truth = new Int32Array(sample.rows).fill(REMOVED - 2); // not known
   const rightBefore = new Uint8Array(sample.rows);
   const rightAfter = new Uint8Array(sample.rows);
   const counts = { rows: sample.rows, changed: 0, unknown: 0, judged: 0, rightBefore: 0, rightAfter: 0 };
-  Object.assign(counts, { corrected: 0, regressed: 0, retired: 0, caught: 0, lost: 0, logLoss: 0 });
+  Object.assign(counts, { corrected: 0, regressed: 0, removed: 0, caught: 0, lost: 0, logLoss: 0 });
   for (let row = 0; row < sample.rows; row++) {
     const top = largestOf(result.confidences, row * m, (row + 1) * m);
     const isUnknown = threshold !== null && result.removedMass[row] > threshold;
@@ -25,8 +25,8 @@ function judge(sample, outcome, result, threshold) {
     counts.unknown += Number(isUnknown);
     if (!sample.truth || sample.truth[row] < 0) continue;
     truth[row] = outcome.columns[sample.truth[row]];
-    if (truth[row] === RETIRED) {
-      counts.retired++;
+    if (truth[row] === REMOVED) {
+      counts.removed++;
       counts.caught += Number(isUnknown);
     }
     if (truth[row] < 0) continue;
@@ -70,7 +70,7 @@ function movesOf(sample, judged) {
     .sort((a, b) => b.rows - a.rows || a.from - b.from || a.to - b.to);
 }
 
-/** Count the answers to the inputs of each retired label, the most common first. */
+/** Count the answers to the inputs of each removed label, the most common first. */
 function destinationsOf(sample, judged) {
   return judged.outcome.removed.map((column) => {
     const rows = new Map();

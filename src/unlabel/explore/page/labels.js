@@ -94,9 +94,9 @@ class LabelList {
     for (const entry of this.entries) {
       const parts = plan.changes.get(this.sample.classes[entry.column]);
       entry.isChanged = parts !== undefined;
-      entry.item.classList.toggle("retired", parts?.length === 0);
+      entry.item.classList.toggle("removed", parts?.length === 0);
       if (!parts) entry.to.replaceChildren();
-      else if (!parts.length) entry.to.replaceChildren("retired");
+      else if (!parts.length) entry.to.replaceChildren("removed");
       else
         entry.to.replaceChildren(
           "→ ",

@@ -31,7 +31,7 @@ function drawCards(sample, judged, threshold) {
     cardOf(
       "Labels",
       arrow(count(sample.n), count(outcome.classes.length)),
-      `${countOf(outcome.removed.length, "label")} retired.`,
+      `${countOf(outcome.removed.length, "label")} removed.`,
     ),
     cardOf(
       "Answers that change",
@@ -64,8 +64,8 @@ function drawCards(sample, judged, threshold) {
       sample.truth
         ? cardOf(
             "Unknown: caught and lost",
-            `${percent(counts.caught, counts.retired)} and ${percent(counts.lost, counts.judged)}`,
-            `Of ${countOf(counts.retired, "input")} of retired labels, and of ${count(counts.judged)} others.`,
+            `${percent(counts.caught, counts.removed)} and ${percent(counts.lost, counts.judged)}`,
+            `Of ${countOf(counts.removed, "input")} of removed labels, and of ${count(counts.judged)} others.`,
           )
         : cardOf(
             "Unknown",
@@ -77,7 +77,7 @@ function drawCards(sample, judged, threshold) {
   fill("cards", cards);
 }
 
-/** Draw, for each retired label, the most common answers to its inputs. */
+/** Draw, for each removed label, the most common answers to its inputs. */
 function drawDestinations(sample, judged, showAll) {
   const found = destinationsOf(sample, judged);
   document.getElementById("goes").hidden = !found.length;

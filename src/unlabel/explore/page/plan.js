@@ -1,12 +1,12 @@
 /* Plans: a mapping from labels to destinations, what becomes of the model's labels, and plans as TOML.
 
    A plan is { title, note, changes }, changes a Map from labels to the parts of their destinations: [] for a
-   retired label, else pairs of a label and a weight. */
+   removed label, else pairs of a label and a weight. */
 
-const RETIRED = -1;
+const REMOVED = -1;
 const SPLIT = -2;
 const NO_PLAN = { title: "", note: "", changes: new Map() };
-const WEIGHT_TOLERANCE = 1e-5;
+const WEIGHT_TOLERANCE = 1e-3; // of weights that people rounded
 
 /** Work out what becomes of the model's labels, or throw a sentence that says why the plan does not fit. */
 function outcomeOf(classes, plan) {
@@ -15,7 +15,7 @@ function outcomeOf(classes, plan) {
   const removed = [...plan.changes].filter(([, parts]) => !parts.length).map(([label]) => columnOf.get(label));
   const isRemoved = new Set(removed);
   const retained = classes.map((_, column) => column).filter((column) => !isRemoved.has(column));
-  const columns = new Int32Array(classes.length).fill(RETIRED);
+  const columns = new Int32Array(classes.length).fill(REMOVED);
   const numbers = new Map();
   const sources = []; // among the retained labels
   const targets = []; // among the result's
@@ -36,30 +36,30 @@ function outcomeOf(classes, plan) {
 
 function refuseMisfits(classes, changes) {
   const known = new Set(classes);
-  const retired = new Set();
+  const removed = new Set();
   for (const [label, parts] of changes) {
     if (!known.has(label)) throw new Error(`The model has no label ${quoted(label)}.`);
-    if (!parts.length) retired.add(label);
+    if (!parts.length) removed.add(label);
   }
   for (const [label, parts] of changes) {
-    const to = parts.find(([name]) => retired.has(name));
+    const to = parts.find(([name]) => removed.has(name));
     if (to) {
       throw new Error(
-        `The plan sends ${quoted(label)} to ${quoted(to[0])}, which it retires: send it elsewhere, or do not ` +
-          `retire ${quoted(to[0])}.`,
+        `The plan sends ${quoted(label)} to ${quoted(to[0])}, which it removes: send it elsewhere, or do not ` +
+          `remove ${quoted(to[0])}.`,
       );
     }
   }
-  if (retired.size === classes.length) {
-    throw new Error(`All ${classes.length} labels would be retired: at least one must remain.`);
+  if (removed.size === classes.length) {
+    throw new Error(`All ${classes.length} labels would be removed: at least one must remain.`);
   }
 }
 
-/** Send labels to one destination: null to retire them, their own name to keep them. */
+/** Send labels to one destination: null to remove them, their own name to keep them. */
 function withChanges(plan, labels, to) {
   const changes = new Map(plan.changes);
   for (const label of labels) {
-    changes.delete(label); // so that a label retired later comes later
+    changes.delete(label); // so that a label removed later comes later
     if (to === null) changes.set(label, []);
     else if (to !== label) changes.set(label, [[to, 1]]);
   }
@@ -96,10 +96,10 @@ function destinationOf(plan, label) {
   const parts = plan.changes.get(label);
   if (!parts) return label;
   if (parts.length === 1) return parts[0][0];
-  throw new Error(`${quoted(label)} is ${parts.length ? "split" : "retired"}: choose another label to merge with.`);
+  throw new Error(`${quoted(label)} is ${parts.length ? "split" : "removed"}: choose another label to merge with.`);
 }
 
-/** Write a plan as the TOML that `unlabel fit --remove @plan.toml` takes. */
+/** Write a plan as the TOML that `unlabel fit --plan plan.toml` takes. */
 function asToml(plan) {
   const lines = ["title", "note"].filter((name) => plan[name]).map((name) => `${name} = ${quoted(plan[name])}`);
   if (lines.length) lines.push("");
@@ -137,8 +137,8 @@ function readPlan(text, classes) {
   if (other !== undefined)
     throw new Error(`It has the key ${quoted(labelOf(other))}: labels are listed under [changes].`);
   if (typeof title !== "string" || typeof note !== "string") throw new Error("Its title or note is not a text.");
-  if (!["keep", "retire", "error"].includes(unlisted)) {
-    throw new Error('Its key "unlisted" is not "keep", "retire" or "error".');
+  if (!["keep", "remove", "error"].includes(unlisted)) {
+    throw new Error('Its key "unlisted" is not "keep", "remove" or "error".');
   }
   if (!isTable(changes)) {
     throw new Error("It has no table [changes]: list the labels and destinations in one.");
@@ -149,7 +149,7 @@ function readPlan(text, classes) {
   if (unlisted === "error" && missing.length) {
     throw new Error(`The plan does not list ${quoted(missing[0])}: list every label of the model.`);
   }
-  if (unlisted === "retire") for (const label of missing) plan.changes.set(label, []);
+  if (unlisted === "remove") for (const label of missing) plan.changes.set(label, []);
   for (const [label, parts] of plan.changes) {
     if (parts.length === 1 && parts[0][0] === label) plan.changes.delete(label);
   }
@@ -162,7 +162,7 @@ const TOKENS =
   /#[^\n]*|"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?<=(?:^|[\n{,.])[ \t]*)\d+(?=[ \t]*[=.\]])/g;
 
 /**
- * Mark texts that are whole numbers: objects would move such keys to the front, and labels are retired in the order
+ * Mark texts that are whole numbers: objects would move such keys to the front, and labels are removed in the order
  * given. `labelOf` takes the mark away.
  */
 function inOrder(text) {
@@ -188,7 +188,7 @@ function partsOf(label, to) {
   const [only] = Array.isArray(to) ? to : [to];
   if (typeof only === "bigint") return [[String(only), 1]];
   if (typeof only === "string" && to !== "") return [[labelOf(only), 1]];
-  if (!isTable(to)) throw new Error(`${name} goes to something that is not a label: write false to retire it.`);
+  if (!isTable(to)) throw new Error(`${name} goes to something that is not a label: write false to remove it.`);
   const parts = Object.entries(to).map(([label, weight]) => [labelOf(label), weight]);
   const isNumber = ([, weight]) => typeof weight === "number" || typeof weight === "bigint";
   if (parts.length === 1 || !parts.every(isNumber)) {

@@ -1,13 +1,13 @@
-/* The method, as in unlabel/_method/chain.py and statistics.py: a recipe is fitted, then applied.
+/* The method, as in unlabel/_method/recipe.py, plain.py and statistics.py: a recipe is fitted, then applied.
 
-   The labels of a recipe stand in an order of their own: the retired ones first, in the order of their
-   retirement, then the retained ones. So a step leaves a suffix of a row. */
+   The labels of a recipe stand in an order of their own: the removed ones first, in the order of their
+   removal, then the retained ones. So a step leaves a suffix of a row. */
 
 const NOTHING = 1e-290; // a mass up to this counts as none
 const SPARE = 1 - 1e-9;
 const ROUNDING = 256 * Number.EPSILON;
 
-/** Fit the retirement of labels on the sample's own rows; a mask has no steps. */
+/** Fit the removal of labels on the sample's own rows; a mask has no steps. */
 function fitRecipe(sample, outcome, method) {
   const order = Int32Array.from([...outcome.removed, ...outcome.retained]);
   const steps = [];
@@ -18,15 +18,17 @@ function fitRecipe(sample, outcome, method) {
         redistribute(values, steps);
         return values.subarray(step);
       });
+      // A label without rows is fitted on one that is certain of it, which makes its step a mask.
+      if (!rows.length) rows.push(Float64Array.from({ length: sample.n - step }, (_, i) => Number(i === 0)));
       steps.push(fitStep(rows, step));
     });
   }
-  return { order, steps, n_retired: outcome.removed.length };
+  return { order, steps, n_removed: outcome.removed.length };
 }
 
 /** Apply a recipe to every row, and add the confidences up by destination. */
 function applyRecipe(sample, recipe, outcome) {
-  const { order, steps, n_retired } = recipe;
+  const { order, steps, n_removed } = recipe;
   const { sources, targets, weights } = outcome;
   const m = outcome.classes.length;
   const confidences = new Float64Array(sample.rows * m);
@@ -36,14 +38,14 @@ function applyRecipe(sample, recipe, outcome) {
   for (let row = 0; row < sample.rows; row++) {
     const start = row * m;
     take(sample, row, order, values);
-    const removed = sumOf(values, 0, n_retired);
-    const kept = sumOf(values, n_retired, values.length);
+    const removed = sumOf(values, 0, n_removed);
+    const kept = sumOf(values, n_removed, values.length);
     removedMass[row] = removed / (removed + kept);
     redistribute(values, steps, rests);
     // Without steps nothing replaces a row of which nothing is left.
-    if (!steps.length && !(kept > NOTHING)) values.fill(1, n_retired);
+    if (!steps.length && !(kept > NOTHING)) values.fill(1, n_removed);
     for (let i = 0; i < sources.length; i++) {
-      confidences[start + targets[i]] += weights[i] * values[n_retired + sources[i]];
+      confidences[start + targets[i]] += weights[i] * values[n_removed + sources[i]];
     }
     divide(confidences, sumOf(confidences, start, start + m), start, start + m);
   }
@@ -65,16 +67,16 @@ function redistribute(row, steps, rests = new Float64Array(steps.length)) {
   if (k === 0) return;
   sumUp(row, k, rests);
   for (let i = 0; i < k; i++) {
-    const { pulls, share, diagonal, complement, quiet, weight } = steps[i];
+    const { residualWeights, share, diagonal, complement, noResidualBelow, shareSum } = steps[i];
     const label = row[i];
     const rest = rests[i];
-    if (rest > NOTHING && label <= quiet * rest) continue; // a sum is enough to rule a residual out
+    if (rest > NOTHING && label <= noResidualBelow * rest) continue; // a sum is enough to rule a residual out
     let own = 0;
     let given = 1;
     if (rest > NOTHING) {
       let along = 0;
-      for (let j = i + 1; j < n; j++) along += pulls[j] * row[j];
-      const residual = (diagonal * label - along) * weight;
+      for (let j = i + 1; j < n; j++) along += residualWeights[j] * row[j];
+      const residual = (diagonal * label - along) * shareSum;
       if (!(residual > 0)) continue; // the step only rescales, and no sum depends on the scale
       // The mass without the residual, added up: a subtraction would lose digits.
       const remainder = complement * label + rest + along;
@@ -113,15 +115,15 @@ function fitStep(rows, step) {
   const diagonal = squares / square;
   const pull = label / square;
   const share = direction(rows, mean, squares, square);
-  const weight = sumOf(share);
-  const quiet = diagonal > 0 ? ((pull * least) / diagonal) * SPARE : Infinity;
+  const shareSum = sumOf(share);
+  const below = diagonal > 0 ? ((pull * least) / diagonal) * SPARE : Infinity;
   return {
-    pulls: inPlace(mean, step, pull),
-    share: inPlace(share, step, 1 / weight),
+    residualWeights: inPlace(mean, step, pull),
+    share: inPlace(share, step, 1 / shareSum),
     diagonal,
     complement: label * pull,
-    quiet: Math.min(quiet, 1 / NOTHING),
-    weight,
+    noResidualBelow: Math.min(below, 1 / NOTHING),
+    shareSum,
   };
 }
 
@@ -132,7 +134,7 @@ function inPlace(values, step, factor) {
   return placed;
 }
 
-/** Give the average direction in which rows leave their mean, without the label's own entry. */
+/** Return the average direction in which rows leave their mean, without the label's own entry. */
 function direction(rows, mean, squares, square) {
   const n = mean.length;
   const label = mean[0];

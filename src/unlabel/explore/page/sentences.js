@@ -2,12 +2,12 @@
 
 function sentenceOf(judged, changes) {
   const { counts, outcome } = judged;
-  if (!changes.size) return ["Nothing has changed yet: retire, merge or rename labels."];
-  const retired = outcome.removed.length;
-  const others = changes.size - retired;
+  if (!changes.size) return ["Nothing has changed yet: remove, merge or rename labels."];
+  const removed = outcome.removed.length;
+  const others = changes.size - removed;
   const what = [
-    retired ? `${countOf(retired, "label")} retired` : "",
-    others ? `${retired ? count(others) : countOf(others, "label")} merged, renamed or split` : "",
+    removed ? `${countOf(removed, "label")} removed` : "",
+    others ? `${removed ? count(others) : countOf(others, "label")} merged, renamed or split` : "",
   ];
   const before = percent(counts.rightBefore, counts.judged);
   const after = percent(counts.rightAfter, counts.judged);
