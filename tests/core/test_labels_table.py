@@ -160,7 +160,7 @@ def test_no_two_labels_have_one_text(labels, words):
     for place in (
         lambda: doors.mask([*labels, "other"], []),
         lambda: LabelPlan(labels),
-        lambda: LabelPlan({label: "new" for label in labels[:1]} | {"a": [*labels]}),
+        lambda: LabelPlan(dict.fromkeys(labels[:1], "new") | {"a": [*labels]}),
         lambda: doors.fit(FEW, classes=[1, "cat", 2], remove=labels, method="mask"),
         lambda: doors.mask([1, "cat", 2], {}).apply(FEW, allow=labels),
     ):
@@ -239,8 +239,8 @@ def test_categoricals_are_their_values(as_series):
     assert (fitted.classes_in, fitted.removed, fitted.counts) == (tuple(names), ("cat",), (2,))
     assert {*map(type, fitted.classes_in)} == {str}
     assert fitted.apply(FEW, allow=made(["fox"])).tolist() == [[0, 1]] * 3
+    truth = made(["cat", None, "dog"])
     with pytest.warns(UserWarning, match=f"^1 row {MISSING}"):
-        truth = made(["cat", None, "dog"])
         OutputFilter.fit(FEW, truth, classes=names, remove=["cat"], method="mask")
     with pytest.raises(UnlabelError, match="nan is neither"):
         doors.mask(made(["cat", None]), [])
@@ -249,17 +249,19 @@ def test_categoricals_are_their_values(as_series):
 # Files
 
 
-@pytest.mark.parametrize(("name", "text"), [("p.toml", "[changes]\n%s"), ("p.json", '{"changes": {%s}}')])
+@pytest.mark.parametrize(
+    ("name", "text"), [("p.toml", "[changes]\n%s"), ("p.json", '{"changes": {%s}}')]
+)
 @pytest.mark.parametrize(
     ("line", "classes", "result"),
     [
-        (('8 = 10', '"8": 10'), [7, 8, 9], (7, 10, 9)),  # XGBoost numbers its labels
+        (("8 = 10", '"8": 10'), [7, 8, 9], (7, 10, 9)),  # XGBoost numbers its labels
         (('8 = "10"', '"8": "10"'), [7, 8, 9], (7, 10, 9)),
         (('8 = "x"', '"8": "x"'), [7, 8, 9], (7, "x", 9)),
         (('8 = "010"', '"8": "010"'), [7, 8, 9], (7, "010", 9)),
-        (('8 = 9', '"8": 9'), [7, 8, 9], (7, 9)),
-        (('8 = false', '"8": false'), [7, 8, 9], (7, 9)),
-        (('8 = 10', '"8": 10'), ["7", "8"], ("7", "10")),
+        (("8 = 9", '"8": 9'), [7, 8, 9], (7, 9)),
+        (("8 = false", '"8": false'), [7, 8, 9], (7, 9)),
+        (("8 = 10", '"8": 10'), ["7", "8"], ("7", "10")),
         (('"0123" = "x"', '"0123": "x"'), ["0123", "123"], ("x", "123")),
     ],
 )

@@ -7,7 +7,6 @@ import pytest
 
 import doors
 from unlabel import UnlabelError
-from unlabel.validation import check_rows
 from worlds import NAMES, NUMBERS, ROWS, TRUTH, with_row
 
 
