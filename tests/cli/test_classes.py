@@ -126,7 +126,7 @@ def test_labels_come_from_json(content):
         ('["cat", "\\ud800"]', "is neither"),
         (
             '{"0": "cat", "2": "owl"}',
-            "keys of the mapping are not 0 to 1: give a list in the order",
+            "not 0 to 1: give a list in the order",
         ),
         ('{"cat": 0, "owl": 1}', "keys of the mapping are not 0 to 1"),
         ('{"model_type": "bert"}', "or an id2label mapping"),

@@ -6,7 +6,6 @@ import pytest
 from commands import unlabel
 from unlabel import LabelPlan
 
-
 ONE = "[changes]\ncat = false\nlynx = 'wild'\npuma = 'wild'\n"
 TWO = 'title = "Two"\n[changes]\nwild = { small = 0.25, big = 0.75 }\n'
 
