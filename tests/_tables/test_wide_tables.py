@@ -68,5 +68,5 @@ def test_a_row_of_no_end_is_refused(tmp_path, monkeypatch):
     out = tmp_path / "out.csv"
     code, _, error = unlabel("apply", tmp_path / "in.csv", tmp_path / "f.safetensors", "--out", out)
     assert code == 2
-    assert "in.csv: A row has more than 2 MiB, or a quote is not closed" in error
+    assert "in.csv: a row has more than 2 MiB, or a quote is not closed" in error
     assert not out.exists()
