@@ -17,7 +17,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-slow test-core test-lowest test-wheel test-sanitized test-serve fuzz check docs bench bench-tables clean
+.PHONY: demo test test-slow test-core test-lowest test-wheel test-kernels test-sanitized test-serve fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -45,6 +45,10 @@ test-sanitized: $(VENV)/.test
 	PYTHONPATH=.sanitized/src LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest -q --hypothesis-profile=few \
 		tests/core/_method tests/core/test_promises.py tests/core/test_shapes.py
+
+# The kernel for GPUs in Triton's interpreter, on the CPU: 2 GB, and a minute.
+test-kernels: .venv-kernels/.kernels
+	TRITON_INTERPRET=1 .venv-kernels/bin/python -m pytest tests/torch/test_kernels.py
 
 # Build the wheel, and use it in two environments with nothing else: bare, and with the commands and the demo.
 test-wheel:
@@ -89,7 +93,7 @@ bench-tables: $(VENV)/.demo
 	$(BIN)/python benchmarks/wide_tables.py
 
 clean:
-	rm -rf $(VENV) .venv-core .venv-lowest .venv-serve .venv-wheel .sanitized dist demo results fuzz-failures docs/_build
+	rm -rf $(VENV) .venv-core .venv-kernels .venv-lowest .venv-serve .venv-wheel .sanitized dist demo results fuzz-failures docs/_build
 
 # One stamp file per purpose, so that nothing is installed twice.
 $(VENV)/.demo: EXTRA := cli
@@ -117,6 +121,12 @@ $(VENV)/.test $(VENV)/.bench $(VENV)/.ci: TORCHVISION := 1
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
 		--constraint $(CONSTRAINTS) --editable '.$(EXTRA)' hypothesis pytest
+	@touch $@
+
+.venv-kernels/.kernels: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -qq $(PIP_OPTIONS) \
+		--constraint constraints.txt --editable '.[torch]' hypothesis pytest triton
 	@touch $@
 
 # Triton's wheel is there for the server itself, which runs Python models on an older NumPy.

@@ -25,7 +25,7 @@ from onnx import helper
 from research.torchvision_cpu import resnet18
 from unlabel import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 REPEATS = 3
 ROUNDS = {1: 60, 16: 12}  # by batch size
@@ -65,7 +65,7 @@ def filter_alone(fitted: OutputFilter) -> onnx.ModelProto:
     node = helper.make_node("Identity", ["images"], ["logits"])
     graph = helper.make_graph([node], "nothing", [inputs], [outputs])
     imports = [helper.make_opsetid("", 20)]
-    return graft(helper.make_model(graph, opset_imports=imports, ir_version=9), fitted)
+    return attach(helper.make_model(graph, opset_imports=imports, ir_version=9), fitted)
 
 
 def session(model: onnx.ModelProto) -> ort.InferenceSession:
@@ -106,7 +106,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "resnet18.onnx")
             export(path, n_labels)
-            models = session(onnx.load(path)), session(graft(path, fitted))
+            models = session(onnx.load(path)), session(attach(path, fitted))
         for batch, rounds in ROUNDS.items():
             rng = np.random.default_rng(1)
             images = rng.normal(size=(batch, 3, 224, 224)).astype(np.float32)

@@ -39,7 +39,7 @@ from servers import (
     start_mlserver,
     start_upstream,
 )
-from unlabel import LabelRemover, OutputFilter
+from unlabel import OutputFilter
 from workload import confidences, machine
 
 ROWS, REMOVED, CLIENTS = 8, 10, 16
@@ -133,8 +133,8 @@ def check_answers(ways: dict[str, Process], request: bytes, fitted: OutputFilter
 def run(upstream: str, requests: int, rounds: int) -> Iterator[dict[str, Any]]:
     """Start an upstream and the filter in front of it, and measure each format."""
     rows, truth = confidences(np.random.default_rng(0), 2000, len(LABELS))
-    remover = LabelRemover(remove=LABELS[:REMOVED], classes=LABELS)
-    fitted = remover.fit(rows, [LABELS[i] for i in truth]).filter_
+    names = [LABELS[i] for i in truth]
+    fitted = OutputFilter.fit(rows, names, classes=LABELS, remove=LABELS[:REMOVED])
     features = np.random.default_rng(1).normal(size=(ROWS, FEATURES))
     servers: list[Process] = []
     with tempfile.TemporaryDirectory() as name:
@@ -199,7 +199,7 @@ def main() -> None:
         found = {
             "machine": system,
             "rows_and_labels": [ROWS, len(LABELS)],
-            "retired_labels": REMOVED,
+            "removed_labels": REMOVED,
             "clients": CLIENTS,
             "bars": BARS,
             "load_average_before": before,

@@ -40,7 +40,6 @@ from servers import (
     start_upstream,
 )
 from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
 from workload import confidences, machine
 
 CLIENTS, INPUTS = 32, 60
@@ -180,8 +179,9 @@ class Events:
 def filters() -> list[OutputFilter]:
     rows, truth = confidences(np.random.default_rng(0), 2000, len(LABELS))
     names = [LABELS[i] for i in truth]
-    first = fit_filter(rows, names, classes=LABELS, remove=LABELS[:10])
-    return [first, OutputFilter.mask(LABELS, {LABELS[5]: None, LABELS[6]: "other"})]
+    first = OutputFilter.fit(rows, names, classes=LABELS, remove=LABELS[:10])
+    plan = {LABELS[5]: None, LABELS[6]: "other"}
+    return [first, OutputFilter.from_plan(plan, classes=LABELS)]
 
 
 def cases(port: int, fitted: list[OutputFilter]) -> list[Case]:

@@ -19,7 +19,7 @@ from unlabel.torch import FilterModule
 
 REPEATS = 20
 DEVICE = torch.device("cuda")
-# Rows, labels, retired labels, and the copies of the input that filtering may take.
+# Rows, labels, removed labels, and the copies of the input that filtering may take.
 WORK = (
     (4_000_000, 100, 1, 1.25),
     (4_000_000, 100, 10, 3.0),
@@ -28,9 +28,9 @@ WORK = (
     (40_000_000, 10, 7, 6.0),
     (1_000_000, 1000, 100, 12.0),
 )
-# Retired labels of 100 in bfloat16, and the part that it may take of PyTorch's own softmax.
+# Removed labels of 100 in bfloat16, and the part that it may take of PyTorch's own softmax.
 HALF_WORK = ((1, 0.5), (10, 1.0))
-# A segmentation's outputs, N x C x H x W, and its retired labels.
+# A segmentation's outputs, N x C x H x W, and its removed labels.
 IMAGES = (((64, 21, 256, 256), 1), ((16, 150, 256, 256), 10))
 LARGEST_ERROR = 1e-6
 

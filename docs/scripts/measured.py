@@ -365,7 +365,7 @@ def phrases(found: dict[str, Any]) -> dict[str, str]:
         "blow_up": f"as large as {four['letter_largest_entry']:.0f}",
         "certain": f"{cases['certain_in_single_precision']} {of_ten}",
         "bare": f"{cases['all_on_cat_at_four_decimals']} {of_ten}",
-        "one_label": f"{one['largest_difference']:.4f} with airplane retired",
+        "one_label": f"{one['largest_difference']:.4f} with airplane removed",
         "seven_labels": f"{seven['largest_difference']:.2f} with seven",
         "tops": f"{tops[0]} {of_ten} in the first case, and in {tops[1]} in the second",
         "tops_retained": "none of them" if among_retained == 0 else f"{among_retained} of them",

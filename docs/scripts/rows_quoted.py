@@ -30,7 +30,7 @@ def _about_rows(found: Results) -> Iterator[str]:
         )
 
     def high(count: str) -> str:
-        return percent(max(counts[name][count]["distance_retired"][2] for name in SETS))
+        return percent(max(counts[name][count]["distance_removed"][2] for name in SETS))
 
     def nearer(count: str) -> str:
         shares = [counts[name][count]["nearer_than_mask"] for name in SETS]
@@ -42,10 +42,10 @@ def _about_rows(found: Results) -> Iterator[str]:
     yield f"accuracy is within {100 * beyond('accuracy', 5):.2f} percentage points"
     yield f"log-loss within {short(beyond('log_loss', 5))}, and"
     yield f"mask's by more than {short(beyond('log_loss', 5, slice(1, 2)))}"
-    yield f"moves {percent(counts['F1']['1']['distance_retired'][2])} of the confidence"
+    yield f"moves {percent(counts['F1']['1']['distance_removed'][2])} of the confidence"
     yield f"within {high('20')} of the full fit, with 100 within {high('100')} and"
     yield f"with 200 within {high('200')}."
-    furthest = max(mask["distance_retired"] for mask in masks.values())
+    furthest = max(mask["distance_removed"] for mask in masks.values())
     yield f"mask is itself within {percent(furthest)} of"
     yield f"in {nearer('20')} of the draws with 20 rows, in {nearer('100')} with 100"
     yield f"and in {nearer('200')} with 200."
@@ -58,8 +58,8 @@ def _about_networks(found: Results) -> Iterator[str]:
     def gain(cell: Results, value: str) -> float:
         return float(1 - cell["osr"][value] / cell["mask"][value])
 
-    many = [gain(cell, "to_retrained_retired") for cell in cells if cell["rows"] == 500]
-    few = [gain(cell, "to_retrained_retired") for cell in cells if cell["rows"] < 500]
+    many = [gain(cell, "to_retrained_removed") for cell in cells if cell["rows"] == 500]
+    few = [gain(cell, "to_retrained_removed") for cell in cells if cell["rows"] < 500]
     yield f"the same in all {len(cells)} comparisons"
     yield f"Log-loss differs by at most {percent(max(abs(gain(c, 'log_loss')) for c in cells))}"
     yield f"retrained model differs by at most {percent(max(map(abs, many + few)))}"

@@ -36,15 +36,15 @@ PAPER = {
         "retrained": (0.5432, 0.6094, 0.6944, 0.5556),
         "OSR": (0.4321, 0.375, 0.4444, 0.4444),
     },
-    "Cov, retired": {
+    "Cov, removed": {
         "base model": (0.6, 0.6, 0.5, 0.5571),
         "retrained": (INFINITE,) * 4,
         "OSR": (INFINITE,) * 4,
     },
     "KL to retrained, inputs of retained labels": {"OSR": (0.1784, 0.1729, 0.2316, 0.0888)},
-    "KL to retrained, inputs of retired labels": {"OSR": (1.082, 1.2932, 1.6925, 2.1947)},
+    "KL to retrained, inputs of removed labels": {"OSR": (1.082, 1.2932, 1.6925, 2.1947)},
     "KL to base, inputs of retained labels": {"OSR": (0.0030, 0.0087, 0.0154, 0.0077)},
-    "KL to base, inputs of retired labels": {"OSR": (8.9727, 9.3584, 10.3125, 11.5819)},
+    "KL to base, inputs of removed labels": {"OSR": (8.9727, 9.3584, 10.3125, 11.5819)},
 }
 JUDGED = (
     "OSR",
@@ -82,12 +82,12 @@ def as_in_the_paper() -> dict[str, dict[str, list[float]]]:
                 "A_R": metrics.mean_accuracy(rows, truth, columns, retained),
                 "A_F": metrics.mean_accuracy(rows, truth, columns, removal.removed),
                 "Cov, retained": metrics.coverage(rows, truth, columns, retained).value,
-                "Cov, retired": metrics.coverage(rows, truth, columns, removal.removed).value,
+                "Cov, removed": metrics.coverage(rows, truth, columns, removal.removed).value,
             }
             if name != "base model":
                 to_retrained = metrics.kl_divergence(rows, retrained)
                 to_base = metrics.kl_divergence(metrics.on_all(rows, columns, classes), base)
-                for kind, of_kind in (("retained", ~gone), ("retired", gone)):
+                for kind, of_kind in (("retained", ~gone), ("removed", gone)):
                     values[f"KL to base, inputs of {kind} labels"] = to_base[of_kind].mean()
                     if name != "retrained":
                         kl = to_retrained[of_kind].mean()
@@ -122,7 +122,7 @@ def calibration_table() -> Iterator[str]:
         ("A_R", ("accuracy", "retained")),
         ("calibration error", ("calibration_error",)),
         ("KL to retrained, inputs of retained labels", ("to_retrained", "kl", "retained")),
-        ("KL to retrained, inputs of retired labels", ("to_retrained", "kl", "removed")),
+        ("KL to retrained, inputs of removed labels", ("to_retrained", "kl", "removed")),
     ):
         for i, name in enumerate(JUDGED):
             entries = [next(e for e in s["figures"] if e["output"] == name) for s in sets]

@@ -1,4 +1,4 @@
-"""Measures how many top-k answers of a real network are certain once labels are retired.
+"""Measures how many top-k answers of a real network are certain once labels are removed.
 
     python docs/scripts/top_k.py
 
@@ -17,7 +17,7 @@ from unlabel._typing import Floats
 from unlabel.evaluation.samples import load_cifar10
 
 HEADER = (
-    "| retired | k | no answer | same answer as the whole row | certain | certain with `--top-k` "
+    "| removed | k | no answer | same answer as the whole row | certain | certain with `--top-k` "
     "| mean width of intervals |"
 )
 

@@ -8,18 +8,19 @@ import inspect
 import os
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from unlabel.errors import UnlabelError, needs_extra
+from unlabel.errors import UnlabelError, located, needs_extra
 
 with needs_extra("huggingface"):
     import transformers
     from torch import Tensor, nn
 
-from unlabel._labels import as_labels, known_columns, listing
-from unlabel._typing import InputKind, Label
+from unlabel._typing import Kind, Label
 from unlabel.filter import OutputFilter, require_filter
+from unlabel.labels import as_labels, known_columns, listing
 from unlabel.torch import FilterModule
 from unlabel.torch.checks import which_dimension
 from unlabel.torch.model import with_allow
@@ -30,14 +31,14 @@ FILTER_NAME = "label_filter"
 BOUND = {"forward", "_compiled_call_impl"}
 
 
-def remove_labels(
+def attach(
     model: transformers.PreTrainedModel,
     filter: OutputFilter,
-    input: InputKind | None = None,
+    kind: Kind | None = None,
     *,
     dim: int | None = None,
 ) -> transformers.PreTrainedModel:
-    """Make a classifier with the labels of the filter's result.
+    """Return a classifier with the labels of the filter's result.
 
     The result is a shallow copy: it shares its layers with `model`, which stays unchanged.
     Its ``config`` has the new labels, and its ``logits`` are their log-probabilities, so
@@ -54,9 +55,9 @@ def remove_labels(
     filter : OutputFilter
         A filter for the labels of ``model.config.id2label``, or for 0 to n - 1: then labels keep
         the model's names, and new labels are named by their texts.
-    input : {"probabilities", "logits"}, optional
-        The kind of confidences that the filter takes, by default the kind it was fitted on. Models
-        return logits, so a filter that was fitted on probabilities needs ``input="logits"``.
+    kind : {"probabilities", "logits"}, optional
+        The kind of rows that the filter takes, by default the kind it was fitted on. Models return
+        logits, so a filter that was fitted on probabilities needs ``kind="logits"``.
     dim : int, optional
         The dimension of the labels, by default the last one of (N, C) and (N, T, C). The
         (N, C, H, W) of semantic segmentation need ``dim=1``.
@@ -72,10 +73,11 @@ def remove_labels(
             "The model has a filter already: give the original model one filter, such as "
             "first.then(second)."
         )
-    filter = filter.taking(input)
-    if filter.input != "logits":
+    filter = filter if kind is None else replace(filter, kind=kind)
+    if filter.kind != "logits":
         raise UnlabelError(
-            "The model gives logits and the filter takes probabilities: give input='logits'."
+            "The model gives logits and the filter takes probabilities: say that they are logits.",
+            argument="kind",
         )
     names = _result_labels(_model_labels(model.config, filter), filter)
     module = FilterModule(filter, output="log_probabilities", dim=-1 if dim is None else dim)
@@ -96,7 +98,7 @@ def remove_labels(
 
 
 def _check_task(model_class: type) -> None:
-    """Refuse models whose logits are not one per label but, say, one per choice."""
+    """Raise an error for models whose logits are not one per label but, say, one per choice."""
     for base in model_class.__mro__:
         task = re.search("For([A-Z].*)", base.__name__)
         if task and base.__module__.startswith("transformers."):
@@ -109,7 +111,7 @@ def _check_task(model_class: type) -> None:
 
 
 def _model_labels(config: transformers.PretrainedConfig, filter: OutputFilter) -> tuple[Label, ...]:
-    """Give the model's labels in order, after comparing them with the filter's."""
+    """Return the model's labels in order, after comparing them with the filter's."""
     problem = getattr(config, "problem_type", None)
     if problem not in (None, "single_label_classification"):
         raise UnlabelError(
@@ -121,7 +123,8 @@ def _model_labels(config: transformers.PretrainedConfig, filter: OutputFilter) -
         raise UnlabelError(
             f"The keys of config.id2label are {listing(list(id2label))}: number them from 0 to n-1."
         )
-    names = as_labels([id2label[number] for number in numbers], "config.id2label")
+    with located(row="the model's config.id2label"):
+        names = as_labels([id2label[number] for number in numbers])
     if len(names) != len(filter.classes_in):
         raise UnlabelError(
             f"The model has {len(names)} labels and the filter is for {len(filter.classes_in)}: "
@@ -139,20 +142,20 @@ def _model_labels(config: transformers.PretrainedConfig, filter: OutputFilter) -
                 f"Label {number} is {name!r} in the model's config.id2label and {label!r} in the "
                 "filter: fit the filter with the classes of config.id2label, in their order."
             )
-    if len(filter.classes) == 1:
+    if len(filter.classes_out) == 1:
         raise UnlabelError(
-            f"Only {filter.classes[0]!r} would be left, and transformers takes a model with one "
-            "label for a regression: retain at least two labels."
+            f"Only {filter.classes_out[0]!r} would be left, and transformers takes a model with "
+            "one label for a regression: keep at least two labels."
         )
     return names
 
 
 def _result_labels(names: tuple[Label, ...], filter: OutputFilter) -> list[Label]:
     """Name the result's labels as the model does, and new ones by their texts."""
-    columns = known_columns(filter.classes, filter.classes_in).tolist()
+    columns = known_columns(filter.classes_out, filter.classes_in).tolist()
     results = [
         names[column] if column >= 0 else str(label)
-        for column, label in zip(columns, filter.classes, strict=True)
+        for column, label in zip(columns, filter.classes_out, strict=True)
     ]
     name, number = Counter(map(str, results)).most_common(1)[0]
     if number > 1:
@@ -216,7 +219,7 @@ def _filtered_class(original: Any) -> Any:
         state = None if state_dict is None else _without_filter(state_dict)
         model.save_pretrained(save_directory, is_main_process, state, *more, **options)
         if is_main_process:
-            self._filter.save(Path(save_directory) / FILTER_FILE, overwrite=True)
+            self._filter.save(Path(save_directory) / FILTER_FILE)
 
     members = {
         "__module__": original.__module__,
@@ -238,7 +241,7 @@ def _without_filter(named: dict[str, Any]) -> dict[str, Any]:
 
 
 def _loss(logs: Tensor, labels: Tensor, items: Tensor | int | None) -> Tensor:
-    """Give the mean loss over the rows, or this part's share of the mean over `items` rows."""
+    """Return the mean loss over the rows, or this part's share of the mean over `items` rows."""
     if logs.ndim > 3:  # models resize their logits to the labels in their own ways
         raise UnlabelError(
             "The loss of a segmentation is not computed: leave out labels=, and use the logits."

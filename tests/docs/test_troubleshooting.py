@@ -178,7 +178,7 @@ class Model(torch.nn.Module):
 
 def a_dimension_to_be_named():
     rows = torch.tensor(ROWS).reshape(-1, 2, 3, 3)
-    in_torch.remove_labels(Model(), WITHOUT_CAT, key="logits")(rows)
+    in_torch.attach(Model(), WITHOUT_CAT, key="logits")(rows)
 
 
 def an_upstream_that_does_not_listen():
@@ -211,7 +211,7 @@ CASES = {
     # Plans
     "a misspelt label": lambda: fit(write(), remove="cats"),
     "labels without names": lambda: LabelRemover(["cat"]).fit(ROWS, LABELS),
-    "a retired destination": lambda: OutputFilter.mask(NAMES, {"cat": None, "dog": "cat"}),
+    "a removed destination": lambda: OutputFilter.mask(NAMES, {"cat": None, "dog": "cat"}),
     "a split without weights": a_split_without_weights,
     "weights that do not sum to 1": lambda: OutputFilter.mask(
         NAMES, {"cat": {"lynx": 0.5, "tiger": 0.4}}
@@ -251,9 +251,7 @@ CASES = {
         bert(*NAMES), WITHOUT_CAT
     ),
     "labels of another model": labels_of_another_model,
-    "an output with entries": lambda: in_torch.remove_labels(Model(), WITHOUT_CAT)(
-        torch.tensor(ROWS)
-    ),
+    "an output with entries": lambda: in_torch.attach(Model(), WITHOUT_CAT)(torch.tensor(ROWS)),
     "a dimension to be named": a_dimension_to_be_named,
     # Serving
     "an upstream that does not listen": an_upstream_that_does_not_listen,

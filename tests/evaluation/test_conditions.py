@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from commands import unlabel
-from unlabel import UnlabelError
+from unlabel import AnswerRule, UnlabelError
 from unlabel.evaluation.conditions import parse_condition
 from unlabel.evaluation.summary import read_summary
 
@@ -256,8 +256,9 @@ def test_a_value_that_does_not_exist_is_a_mistake_and_not_a_pass(table, text, ta
     assert not (table / "s.md").exists()
 
 
-def test_unknown_is_a_value_with_a_threshold(table):
-    code, _, error = evaluate("unknown > 1%", options=("--unknown-above", ".5"))
+def test_unknown_is_a_value_with_a_rule(table):
+    AnswerRule(max_removed_mass=0.5).save("rule.toml")
+    code, _, error = evaluate("unknown > 1%", options=("--rule", "rule.toml"))
     assert code == 3
     count = shown()["impact"]["unknown"]
     assert f"OSR has {count} of 200 rows" in error

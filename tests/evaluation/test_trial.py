@@ -1,14 +1,15 @@
 import json
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-import doors
 import plain
 import plain_metrics
 from commands import unlabel
+from plain_calibration import best_temperature, robust_log_loss
 from unlabel import UnlabelError
 from unlabel.cli.summary_table import COLUMNS, show
 from unlabel.evaluation.samples import load_cifar10
@@ -120,7 +121,7 @@ def test_divergences_and_their_floor(summaries):
 def test_halves_are_disjoint_and_fair():
     labels = np.repeat([0, 1, 2], [100, 60, 40])
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=200)
-    trial = try_labels(rows, labels, classes=[0, 1, 2], plan=[2])
+    trial = try_labels(rows, labels, classes=[0, 1, 2], plan=[2], allow_chance=True)
     assert np.bincount(trial.labels).tolist() == [50, 30, 20]
     assert trial.rows_fitted_on == 100
     fitted = trial.candidates["OSR"].filter
@@ -136,31 +137,55 @@ def test_temperatures_are_those_of_the_rows_that_are_not_judged():
     labels = np.array([rng.choice(4, p=row) for row in rows])
     sharper = rows[:, :3] ** 2 / (rows[:, :3] ** 2).sum(axis=1, keepdims=True)
     trial = try_labels(rows, labels, classes=range(4), plan=[3], retrained=[sharper])
-    masked = rows[:, :3] / rows[:, :3].sum(axis=1, keepdims=True)
     judged = np.isin(np.arange(400), trial.row_numbers)
     assert judged.sum() == 200
     kept = labels < 3
-    for name, output in (("mask", masked), ("retrained", sharper)):
+    for name, output in (("mask", rows), ("retrained", sharper)):
         own, other = (
-            plain.best_temperature(output[half & kept], labels[half & kept])
+            best_temperature(robust_log_loss, output[half & kept], labels[half & kept])
             for half in (~judged, judged)
         )
         assert abs(own - other) > 0.01  # the rows would tell
         found = trial.candidates[f"{name}, calibrated"].filter.temperature
         assert found == pytest.approx(own, rel=1e-6)
-    filtered = trial.candidates["OSR"].filter.apply(rows[~judged & kept])
-    best = plain.best_temperature(filtered, labels[~judged & kept])
-    found = trial.candidates["OSR, calibrated"].filter.temperature
-    assert found == pytest.approx(best, rel=1e-6)
+    candidates = trial.candidates
+    osr, mask = (candidates[f"{name}, calibrated"].filter for name in ("OSR", "mask"))
+    assert osr.temperature == mask.temperature
+    assert not np.array_equal(osr.means, candidates["OSR"].filter.means)  # of calibrated rows
 
 
 def test_too_few_rows_to_calibrate_are_noted():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
-    trial = try_labels(rows, np.tile([0, 1, 2], 20), classes=[0, 1, 2], plan=[2])
+    labels = np.tile([0, 1, 2], 20)
+    trial = try_labels(rows, labels, classes=[0, 1, 2], plan=[2], allow_chance=True)
     assert list(trial.candidates) == ["OSR", "mask"]
-    assert len(trial.notes) == 1
-    assert trial.notes[0].startswith("OSR, mask: calibrate needs at least 50")
+    few, calibration = trial.notes
+    assert "Fewer than 100 reference rows of 2" in few
+    assert calibration.startswith("OSR, mask: calibration needs at least 50")
     assert summarise(trial)["notes"] == list(trial.notes)
+
+
+def test_a_removed_label_without_rows_is_masked_and_named():
+    rows = np.random.default_rng(3).dirichlet(np.full(4, 0.3), size=400)
+    labels = rows[:, :3].argmax(axis=1)
+    trial = try_labels(rows, labels, classes=range(4), plan=[0, 3])
+    assert trial.candidates["OSR"].filter.counts[1] == 0
+    assert sum("No reference rows of 3: masked" in note for note in trial.notes) == 1
+    masked = doors.mask([0, 1, 2, 3], [3])
+    of_three = doors.fit(rows[labels > 0], labels[labels > 0], remove=[3], classes=range(4))
+    np.testing.assert_allclose(of_three.apply(rows), masked.apply(rows), atol=1e-12)
+
+
+def test_confidences_no_better_than_chance_are_an_error():
+    rows = np.random.default_rng(3).dirichlet(np.full(4, 0.3), size=400)
+    labels = 3 - rows.argmax(axis=1)  # as if the labels were given in reverse
+    with pytest.raises(UnlabelError, match="no better than chance"):
+        try_labels(rows, labels, classes=range(4), plan=[3])
+    fitted = doors.mask(range(4), [3])
+    with pytest.raises(UnlabelError, match="no better than chance"):
+        try_filter(fitted, rows, labels)
+    try_filter(fitted, rows, labels, allow_chance=True)
+    try_filter(fitted, rows)
 
 
 def test_a_filter_is_judged_on_all_rows(tmp_path):
@@ -185,16 +210,13 @@ def test_a_calibrated_filter_is_the_one_that_is_shown():
     fitted = doors.fit(rows, labels, remove=[2], calibrate=True)
     summary = summarise(try_filter(fitted, rows, labels))
     names = [entry["output"] for entry in summary["figures"]]
-    assert names == ["base model", "OSR", "OSR, calibrated", "mask"]
+    assert names == ["base model", "OSR, calibrated", "mask", "mask, calibrated"]
     assert summary["shown"] == "OSR, calibrated"
 
 
-def test_a_literal_filter_and_rows_of_removed_labels_alone_are_refused():
+def test_rows_of_removed_labels_alone_are_an_error():
     rows = np.random.default_rng(3).dirichlet(np.ones(3), size=60)
     labels = np.tile([0, 1, 2], 20)
-    literal = LabelRemover([2], method="literal").fit(rows, labels).filter_
-    with pytest.raises(UnlabelError, match="literal"):
-        try_filter(literal, rows, labels)
     fitted = doors.fit(rows, labels, remove=[2])
     with pytest.raises(UnlabelError, match="no rows of retained labels"):
         summarise(try_filter(fitted, rows[labels == 2], labels[labels == 2]))
@@ -315,21 +337,25 @@ def test_evaluate_takes_a_filter(tables):
 def test_numbers_may_be_given_as_the_filters_classes(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "t.npz", p=rng.dirichlet(np.ones(3), size=60), label=np.arange(60) % 3)
-    unlabel("fit", tmp_path / "t.npz", "--remove", "1", "--out", tmp_path / "f.safetensors")
-    options = ("--filter", tmp_path / "f.safetensors", "--classes", "0,1,2")
-    code, _, error = unlabel("evaluate", tmp_path / "t.npz", *options)
+    fit = ("fit", tmp_path / "t.npz", "--remove", "1", "--allow-chance")
+    unlabel(*fit, "--out", tmp_path / "f.safetensors")
+    (tmp_path / "labels.txt").write_text("0\n1\n2\n")
+    options = ("--filter", tmp_path / "f.safetensors", "--classes", tmp_path / "labels.txt")
+    code, _, error = unlabel("evaluate", tmp_path / "t.npz", *options, "--allow-chance")
     assert (code, error) == (0, "")
 
 
 def test_options_that_contradict_the_filter_are_refused(tables):
     unlabel("fit", tables / "base.parquet", "--remove", "dog", "--out", tables / "f.safetensors")
     evaluate = ("evaluate", tables / "base.parquet", "--filter", tables / "f.safetensors")
-    labels = [*map(str, OutputFilter.load(tables / "f.safetensors").classes_in)]
-    agreed = ("--input", "probabilities", "--classes", ",".join(labels))
-    assert unlabel(*evaluate, *agreed)[0] == 0
-    code, _, error = unlabel(*evaluate, "--classes", ",".join(reversed(labels)))
+    labels = ["cat", "dog", "fox", "owl"]
+    for name, given in (("agreed", labels), ("reversed", labels[::-1])):
+        (tables / name).write_text("\n".join(given))
+    assert unlabel(*evaluate, "--kind", "probabilities", "--classes", tables / "agreed")[0] == 0
+    code, _, error = unlabel(*evaluate, "--classes", tables / "reversed")
     assert code == 2
-    assert "--classes has other labels than the filter" in error
+    assert "has other labels" in error
+    assert "--classes" in error
 
 
 @pytest.fixture
@@ -346,8 +372,8 @@ def logits(tmp_path):
         for kind, values in (("logits", of_labels), ("probabilities", p)):
             path = tmp_path / f"{name}-{kind}.npz"
             np.savez(path, p=values, classes=names[columns], label=labels)
-    remover = LabelRemover(["dog"], classes=names, kind="logits").fit(rows, labels)
-    remover.filter_.save(tmp_path / "f.safetensors")
+    fitted = doors.fit(rows, labels, classes=names, remove=["dog"], kind="logits")
+    fitted.save(tmp_path / "f.safetensors")
     return tmp_path
 
 
@@ -360,13 +386,13 @@ def test_evaluate_refuses_probabilities_for_a_filter_of_logits(logits):
             "evaluate", logits / base, *of_filter, "--retrained", logits / retrained
         )
         assert code == 2
-        assert "-probabilities.npz: The rows are probabilities, not logits" in error
-        assert "--input probabilities" in error
+        assert "-probabilities.npz: the rows are probabilities, not logits" in error
+        assert "--kind" in error
     # Without a filter the option alone says what the tables are.
-    options = ("--remove", "dog", "--input", "logits", "--retrained", logits / wrong[1])
+    options = ("--remove", "dog", "--kind", "logits", "--retrained", logits / wrong[1])
     code, _, error = unlabel("evaluate", logits / tables[0], *options)
     assert code == 2
-    assert "retrained-probabilities.npz: The rows are probabilities" in error
+    assert "retrained-probabilities.npz: the rows are probabilities" in error
 
 
 def test_a_filter_can_be_told_what_the_tables_are(logits):
@@ -374,36 +400,35 @@ def test_a_filter_can_be_told_what_the_tables_are(logits):
     summaries = []
     for kind in ("logits", "probabilities"):
         code, _, error = unlabel(
-            *("evaluate", logits / f"base-{kind}.npz", *of_filter, "--input", kind),
+            *("evaluate", logits / f"base-{kind}.npz", *of_filter, "--kind", kind),
             *("--retrained", logits / f"retrained-{kind}.npz"),
             *("--json", logits / f"{kind}.json"),
         )
         assert (code, error) == (0, "")
         summaries.append(json.loads((logits / f"{kind}.json").read_text()))
         out = logits / f"{kind}-out.npz"
-        apply = ("apply", logits / "f.safetensors", logits / f"base-{kind}.npz", "--out", out)
-        code, _, error = unlabel(*apply, "--input", kind)
-        assert (code, error) == (0, "")
+        apply = ("apply", logits / f"base-{kind}.npz", logits / "f.safetensors", "--out", out)
+        assert unlabel(*apply, "--kind", kind)[0] == 0
     for entry, same in zip(*(summary["figures"] for summary in summaries), strict=True):
         assert entry["log_loss"] == pytest.approx(same["log_loss"], rel=1e-9)
     with np.load(logits / "logits-out.npz") as of, np.load(logits / "probabilities-out.npz") as p:
         np.testing.assert_allclose(of["p"], p["p"], atol=1e-12)
     code, _, error = unlabel(*apply, "--force")  # the filter was fitted on logits
     assert code == 2
-    assert "The rows are probabilities, not logits" in error
+    assert "are probabilities, not logits" in error
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "one of --remove, --keep and --filter"),
+        ([], "Give one of a plan, labels to remove"),
         (["--remove", "dgo"], "nearest is 'dog'"),
         (["--remove", "dog", "--retrained", "reversed.parquet"], "has the true label '"),
         (["--remove", "dog", "--retrained", "copy.parquet"], "a column 'dog', a removed label"),
         (["--remove", "dog", "--retrained", "base.parquet"], "are the same table: give the"),
         (
             ["--remove", "dog", "--retrained", "short.parquet"],
-            "short.parquet has 10 rows and base.parquet 400: give the same",
+            "short.parquet: it has 10 rows and base.parquet 400",
         ),
         (["--remove", "cat", "--retrained", "retrained.parquet"], "'cat', a removed label"),
         (["--remove", "fox", "--retrained", "without-fox.parquet"], "no column 'dog'"),

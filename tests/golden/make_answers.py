@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+import plain_answers
 import plain_plan
 
 LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]
 CHANGES = {"fox": None, "ant": "insect", "bee": "insect"}
 LISTS = {"farm": ["insect", "dog"], "house": ["cat", "dog"], "zoo": ["emu"]}
-UNKNOWN_ABOVE = 0.4
+MOST_REMOVED = 0.4
 
 
 def drawn_rows(seed, count):
@@ -29,15 +30,15 @@ def main():
     results = plain_plan.result_labels(CHANGES, LABELS)
     steps = plain_plan.steps_of(CHANGES, LABELS, reference, truth)
     filtered = plain_plan.changed_rows(CHANGES, LABELS, rows, steps)
-    renormalised, absolute, not_allowed, answers = [], [], [], []
+    renormalised, not_allowed, answers = [], [], []
     for row, name, given in zip(filtered, lists, rows, strict=True):
-        kept = [p if label in LISTS[name] else 0.0 for p, label in zip(row, results, strict=True)]
-        share = [label in LISTS[name] for label in results] if sum(kept) == 0 else kept
-        absolute.append(kept)
-        renormalised.append([entry / sum(share) for entry in share])
-        not_allowed.append(sum(row) - sum(kept))
-        best = results[max(range(len(results)), key=lambda at: renormalised[-1][at])]
-        answers.append("unknown" if given[LABELS.index("fox")] > UNKNOWN_ABOVE else best)
+        allowed = [label in LISTS[name] for label in results]
+        kept, lost = plain_answers.restricted(row, allowed)
+        renormalised.append(kept)
+        not_allowed.append(lost)
+        mass = given[LABELS.index("fox")]
+        rule = {"may": LISTS[name], "max_removed_mass": MOST_REMOVED}
+        answers.append(plain_answers.answer(row, mass, results, **rule) or "unknown")
     np.savez_compressed(
         Path(__file__).with_name("answers.npz"),
         reference=reference,
@@ -47,7 +48,6 @@ def main():
         results=results,
         filtered=filtered,
         renormalised=renormalised,
-        absolute=absolute,
         not_allowed=not_allowed,
         removed_mass=rows[:, LABELS.index("fox")],
         answers=answers,

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
-
 import doors
+import numpy as np
 
 with np.load(Path(__file__).parents[1] / "golden" / "integrations.npz") as _file:
     GOLDEN = {name: _file[name] for name in _file.files}

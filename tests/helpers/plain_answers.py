@@ -3,15 +3,28 @@
 import plain_plan
 
 
-def restricted(row, allowed, scores="renormalised"):
-    """Restrict one row to the labels that are allowed; give it, and the mass that was not."""
+def restricted(row, allowed):
+    """Restrict one row to the labels that are allowed; return it, and the mass that was not."""
     lost = sum(entry for entry, may in zip(row, allowed, strict=True) if not may)
     kept = [entry if may else 0.0 for entry, may in zip(row, allowed, strict=True)]
-    if scores == "absolute":
-        return kept, lost
     if sum(kept) == 0:
-        return [1 / sum(allowed) if may else 0.0 for may in allowed], lost
+        return [1 / sum(allowed) if may else 0.0 for may in allowed], 1.0
     return [entry / sum(kept) for entry in kept], lost
+
+
+def answer(row, removed_mass, names, *, may=None, min_confidence=0.0, max_removed_mass=1.0):
+    """Answer one filtered row, which no list has divided, with a label or None for unknown."""
+    mass = dict(zip(names, row, strict=True))
+    allowed = [name for name in names if may is None or name in may]
+    top = max(allowed, key=lambda name: mass[name])  # the first of equal ones
+    least = min_confidence
+    if isinstance(least, dict):
+        least = least.get(top, least.get(None, 0.0))
+    if removed_mass > max_removed_mass or mass[top] < least:
+        return None
+    if may is not None and sum(mass[name] for name in allowed) <= 1e-290:
+        return None
+    return top
 
 
 def removed_mass(plan, labels, row):

@@ -4,19 +4,19 @@ from collections import Counter
 from fractions import Fraction
 
 from plain_metrics import top
-from plain_plan import is_change, parts_of, result_labels, retired
+from plain_plan import is_change, parts_of, removed, result_labels
 
-UNKNOWN = None  # the answer where retired labels had more than a threshold
+UNKNOWN = None  # the answer where removed labels have more than a threshold
 
 
 def new_label(changes, label):
-    """Give the single label that a label becomes, None if it is retired or split."""
+    """Return the single label that a label becomes, None if it is removed or split."""
     parts = parts_of(changes, label)
     return parts[0][0] if len(parts) == 1 else None
 
 
 def is_unknown(changes, labels, row, above):
-    mass = sum(Fraction(float(row[labels.index(label)])) for label in retired(changes))
+    mass = sum(Fraction(float(row[labels.index(label)])) for label in removed(changes))
     return mass / sum(map(Fraction, map(float, row))) > above
 
 
@@ -24,7 +24,7 @@ def recount(changes, labels, rows, after, truth=None, above=None):
     """Compare the answers to rows, before and `after`, and count everything."""
     results = result_labels(changes, labels)
     counts = Counter()
-    pairs, by_label, goes_to = Counter(), {}, {label: Counter() for label in retired(changes)}
+    pairs, by_label, goes_to = Counter(), {}, {label: Counter() for label in removed(changes)}
     for at, (row, changed_row) in enumerate(zip(rows, after, strict=True)):
         old, new = labels[top(row)], results[top(changed_row)]
         if above is not None and is_unknown(changes, labels, row, above):

@@ -64,9 +64,9 @@ def changed(row, plan, method, temperature=1.0):
     n = len(row)
     retired, rows = references(plan, n)
     steps = plain.fit(rows, retired, n) if method == "osr" else None
+    row = plain.at_temperature(row, temperature)
     sums = plain_plan.changed_rows(plan, LABELS[:n], [row], steps)[0]
-    powers = [value ** (1 / temperature) for value in sums]
-    return [power / math.fsum(powers) for power in powers]
+    return [value / math.fsum(sums) for value in sums]
 
 
 def softmax(row):

@@ -79,13 +79,13 @@ def free_port():
 
 
 def saved_filters(folder):
-    """Save two filters for the models of `upstream_model`: one retires labels, one merges some."""
+    """Save two filters for the models of `upstream_model`: one removes labels, one merges some."""
     rng = np.random.default_rng(0)
-    rows, truth = rng.dirichlet(np.ones(len(LABELS)), size=400), rng.integers(4, size=400)
-    from unlabel.fitting import fit_filter
-
-    first = fit_filter(rows, [LABELS[i] for i in truth], classes=LABELS, remove=LABELS[:4])
-    second = OutputFilter.mask(LABELS, {LABELS[5]: None, LABELS[6]: LABELS[7], LABELS[8]: "other"})
+    rows, truth = rng.dirichlet(np.ones(len(LABELS)), size=800), rng.integers(4, size=800)
+    names = [LABELS[i] for i in truth]
+    first = OutputFilter.fit(rows, names, classes=LABELS, remove=LABELS[:4])
+    plan = {LABELS[5]: None, LABELS[6]: LABELS[7], LABELS[8]: "other"}
+    second = OutputFilter.from_plan(plan, classes=LABELS)
     first.save(folder / "first.safetensors")
     second.save(folder / "second.safetensors")
     return first, second

@@ -38,9 +38,9 @@ from transformers import (
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 import unlabel.torch
-from golden_integrations import CLASSES, GOLDEN, INPUTS, METHODS, golden_case, golden_filter
-from unlabel import LabelRemover, OutputFilter, UnlabelError
-from unlabel.huggingface import FILTER_FILE, remove_labels
+from golden_integrations import CLASSES, KINDS, METHODS, golden_case, golden_filter
+from unlabel import LabelPlan, OutputFilter, UnlabelError
+from unlabel.huggingface import FILTER_FILE, attach
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "a", "cat", "dog", "fox", "ran"]
 WORDS += ["sat", "on", "under", "mat", "hill", "far"]
@@ -82,12 +82,12 @@ def logits_of(model, inputs):
         return model(**inputs).logits
 
 
-@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
-def test_a_pipeline_gives_the_numbers_of_numpy(bert, tokenizer, method, input):
+def test_a_pipeline_gives_the_numbers_of_numpy(bert, tokenizer, method, kind):
     logits = logits_of(bert, tokenizer(TEXTS, padding=True, return_tensors="pt")).numpy()
     expected = golden_filter(method, "logits").apply(logits)
-    filtered = remove_labels(bert, golden_filter(method, input), "logits")
+    filtered = attach(bert, golden_filter(method, kind), "logits")
     classify = pipeline(
         "text-classification", filtered, tokenizer=tokenizer, top_k=None, device="cpu"
     )
@@ -107,7 +107,7 @@ def test_the_logits_reproduce_the_golden_file(method):
 
     model = Stored(tiny_bert().config).eval()
     rows, expected = golden_case(method, "logits", "float64")
-    filtered = remove_labels(model, golden_filter(method, "logits"))
+    filtered = attach(model, golden_filter(method, "logits"))
     result = filtered(torch.tensor(rows)).logits.softmax(-1)
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
@@ -116,7 +116,7 @@ def test_the_model_itself_is_left_as_it_is(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     logits, config = logits_of(bert, inputs), copy.deepcopy(bert.config)
     names = set(bert.state_dict())
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     logits_of(filtered, inputs)
     assert torch.equal(logits_of(bert, inputs), logits)
     assert bert.config.to_dict() == config.to_dict()
@@ -127,7 +127,7 @@ def test_the_model_itself_is_left_as_it_is(bert, tokenizer):
 
 def test_the_model_keeps_its_class_signature_and_outputs(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     assert isinstance(filtered, BertForSequenceClassification)
     assert filtered.num_labels == filtered.config.num_labels == 7
     signature = inspect.signature(filtered.forward)
@@ -143,9 +143,9 @@ def test_the_model_keeps_its_class_signature_and_outputs(bert, tokenizer):
     assert torch.equal(logs, output.logits)
 
 
-def test_the_loss_is_that_of_the_retained_labels(bert, tokenizer):
+def test_the_loss_is_that_of_the_labels_that_stay(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     labels = torch.tensor([0, 6, 3, 3, -100])  # -100: left out, as everywhere in transformers
     output = filtered(**inputs, labels=labels)
     expected = -output.logits[torch.arange(4), labels[:4]].mean()
@@ -170,7 +170,9 @@ def test_labels_may_be_one_hot_as_models_of_audio_frames_take_them():
         num_labels=10,
     )
     frames = Wav2Vec2ForAudioFrameClassification(config).eval()
-    filtered = remove_labels(frames, OutputFilter.mask(range(10), [0, 4, 9], input="logits"))
+    filtered = attach(
+        frames, OutputFilter.from_plan(LabelPlan([0, 4, 9]), classes=range(10), kind="logits")
+    )
     sound = torch.randn(2, 80, generator=torch.Generator().manual_seed(0))
     n_frames = filtered(sound).logits.shape[1]
     truth = torch.arange(2 * n_frames).reshape(2, n_frames) % 7
@@ -181,7 +183,7 @@ def test_labels_may_be_one_hot_as_models_of_audio_frames_take_them():
 
 def test_the_losses_of_a_batchs_parts_add_up_to_the_batchs(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     labels = torch.tensor([0, 6, 3, 3, 1])
     whole = filtered(**inputs, labels=labels).loss
     parts = [
@@ -195,9 +197,9 @@ def test_the_losses_of_a_batchs_parts_add_up_to_the_batchs(bert, tokenizer):
     assert torch.isclose(sum(parts), whole)
 
 
-def test_labels_given_by_position_are_numbered_as_the_retained_ones(bert, tokenizer):
+def test_labels_given_by_position_are_numbered_as_the_ones_that_stay(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     labels = torch.tensor([0, 6, 3, 3, 1])
     expected = filtered(**inputs, labels=labels)
     names = list(inspect.signature(bert.forward).parameters)
@@ -216,7 +218,7 @@ def test_sequences_may_be_as_long_as_there_are_labels():
     inputs = {"input_ids": torch.arange(20).reshape(2, 10) % len(WORDS)}
     logits = logits_of(model, inputs)
     assert logits.shape == (2, 10, 10)
-    filtered = remove_labels(model, fitted)
+    filtered = attach(model, fitted)
     expected = fitted.apply(logits.reshape(20, 10).numpy()).reshape(2, 10, 7)
     np.testing.assert_allclose(logits_of(filtered, inputs).softmax(-1), expected, atol=1e-6)
     labels = torch.arange(20).reshape(2, 10) % 7
@@ -240,8 +242,8 @@ def test_a_segmentation_needs_dim(segformer):
     logits = logits_of(segformer, images)
     assert logits.shape == (1, 10, 10, 10)
     with pytest.raises(UnlabelError, match=r"the shape \(1, 10, 10, 10\): name the .*dim=1 for"):
-        remove_labels(segformer, fitted)(**images)
-    filtered = remove_labels(segformer, fitted, dim=1)
+        attach(segformer, fitted)(**images)
+    filtered = attach(segformer, fitted, dim=1)
     expected = fitted.apply(logits.movedim(1, -1).reshape(100, 10).numpy())
     result = logits_of(filtered, images).softmax(1)
     assert result.shape == (1, 7, 10, 10)
@@ -250,38 +252,38 @@ def test_a_segmentation_needs_dim(segformer):
         filtered(**images, labels=torch.zeros(1, 40, 40, dtype=torch.int64))
 
 
-def test_a_filter_of_probabilities_needs_input_logits(bert):
-    for fitted, input in (
+def test_a_filter_of_probabilities_must_be_told_of_logits(bert):
+    for fitted, kind in (
         (golden_filter("osr", "probabilities"), None),
         (golden_filter("osr", "logits"), "probabilities"),
     ):
-        with pytest.raises(UnlabelError, match=r"takes probabilities: give input='logits'\.$"):
-            remove_labels(bert, fitted, input)
-    with pytest.raises(UnlabelError, match="input='scores' is not known"):
-        remove_labels(bert, golden_filter("osr", "logits"), "scores")
+        with pytest.raises(UnlabelError, match=r"takes probabilities: .* \(kind=\)"):
+            attach(bert, fitted, kind)
+    with pytest.raises(UnlabelError, match="'scores' is not known"):
+        attach(bert, golden_filter("osr", "logits"), "scores")
 
 
 def test_a_config_that_contradicts_itself_is_refused(bert):
     fitted = golden_filter("mask", "logits")
-    numbered = LabelRemover(remove=[2], input="logits", method="mask").fit(GOLDEN["logits"]).filter_
+    numbered = OutputFilter.from_plan({2: None}, classes=range(10), kind="logits")
     names = LABELS["id2label"]
     bert.config.label2id = LABELS["label2id"] | {"cat": 5, "dog": 3}
     with pytest.raises(UnlabelError, match=r"Label 3 is 'cat' in .*, but 'cat' is label 5 in its"):
-        remove_labels(bert, fitted)
+        attach(bert, fitted)
     bert.config.label2id = {f"LABEL_{number}": number for number in range(10)}  # names no label
-    assert remove_labels(bert, fitted).config.num_labels == 7
+    assert attach(bert, fitted).config.num_labels == 7
     bert.config.id2label = {number + 1: name for number, name in names.items()}
     with pytest.raises(UnlabelError, match=r"keys of .*id2label are 1, 2, .* them from 0 to n-1"):
-        remove_labels(bert, fitted)
+        attach(bert, fitted)
     bert.config.id2label = names | {4: "cat"}
-    with pytest.raises(UnlabelError, match=r"'cat' appears twice in config\.id2label"):
-        remove_labels(bert, numbered)
+    with pytest.raises(UnlabelError, match=r"config\.id2label: the label 'cat' appears twice"):
+        attach(bert, numbered)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_a_filtered_model_can_be_compiled_and_exported(bert, tokenizer):
     inputs = dict(tokenizer(TEXTS, padding=True, return_tensors="pt"))
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     expected = logits_of(filtered, inputs)
     assert torch.equal(logits_of(torch.compile(filtered, backend="eager"), inputs), expected)
     batch = {0: torch.export.Dim.AUTO}
@@ -296,7 +298,7 @@ def test_a_hook_on_one_model_is_not_on_the_other(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     called = []
     bert.register_forward_hook(lambda *_: called.append("before"))
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     filtered.register_forward_hook(lambda *_: called.append("filtered"))
     logits_of(bert, inputs)
     assert called == ["before"]
@@ -307,7 +309,7 @@ def test_a_hook_on_one_model_is_not_on_the_other(bert, tokenizer):
 def test_half_precision_and_copies_work(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     fitted = golden_filter("osr", "logits")
-    filtered = remove_labels(bert, fitted)
+    filtered = attach(bert, fitted)
     before = logits_of(filtered, inputs)
     coarse = copy.deepcopy(filtered).bfloat16()
     result = logits_of(coarse, inputs)
@@ -318,7 +320,7 @@ def test_half_precision_and_copies_work(bert, tokenizer):
 
 
 def test_a_filtered_model_can_be_pickled(bert, tokenizer):
-    filtered = remove_labels(bert, golden_filter("osr", "logits"))
+    filtered = attach(bert, golden_filter("osr", "logits"))
     again = pickle.loads(pickle.dumps(filtered))
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     assert torch.equal(logits_of(again, inputs), logits_of(filtered, inputs))
@@ -329,17 +331,17 @@ def test_a_filtered_model_can_be_pickled(bert, tokenizer):
 
 def test_saving_writes_the_whole_model_and_the_filter_beside_it(bert, tokenizer, tmp_path):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, golden_filter("calibrated", "probabilities"), "logits")
+    filtered = attach(bert, golden_filter("calibrated", "probabilities"), "logits")
     filtered.save_pretrained(tmp_path)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     assert loaded.config.num_labels == 10
-    again = remove_labels(loaded, OutputFilter.load(tmp_path / FILTER_FILE))
+    again = attach(loaded, OutputFilter.load(tmp_path / FILTER_FILE))
     assert again.config.id2label == filtered.config.id2label
     assert torch.equal(logits_of(again, inputs), logits_of(filtered, inputs))
 
 
 def test_saving_writes_the_model_that_is_held(bert, tmp_path):
-    filtered = remove_labels(bert, golden_filter("mask", "logits"))
+    filtered = attach(bert, golden_filter("mask", "logits"))
     filtered.classifier = torch.nn.Linear(16, 10)
     filtered.save_pretrained(tmp_path, True, filtered.state_dict())
     loaded, report = AutoModelForSequenceClassification.from_pretrained(
@@ -353,7 +355,7 @@ def test_saving_writes_the_model_that_is_held(bert, tmp_path):
 
 
 def test_changes_of_the_filtered_model_are_saved_with_it(bert, tmp_path):
-    filtered = remove_labels(bert, golden_filter("mask", "logits"))
+    filtered = attach(bert, golden_filter("mask", "logits"))
     filtered.resize_token_embeddings(25)
     filtered.save_pretrained(tmp_path, True, None, False)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path)
@@ -365,12 +367,12 @@ def test_changes_of_the_filtered_model_are_saved_with_it(bert, tmp_path):
 def test_a_compiled_model_is_filtered_too(bert, tokenizer, how):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     fitted = golden_filter("osr", "logits")
-    expected = logits_of(remove_labels(bert, fitted), inputs)
+    expected = logits_of(attach(bert, fitted), inputs)
     if how == "compile":
         bert.compile(backend="eager")
     else:
         bert.forward = torch.compile(bert.forward, backend="eager")
-    assert torch.equal(logits_of(remove_labels(bert, fitted), inputs), expected)
+    assert torch.equal(logits_of(attach(bert, fitted), inputs), expected)
 
 
 def test_outputs_without_a_loss_and_without_logits():
@@ -380,10 +382,10 @@ def test_outputs_without_a_loss_and_without_logits():
     fitted = golden_filter("osr", "logits")
     images = {"pixel_values": torch.rand(3, 3, 8, 8)}
     expected = fitted.apply(logits_of(model, images).numpy())
-    result = logits_of(remove_labels(model, fitted), images).softmax(-1)
+    result = logits_of(attach(model, fitted), images).softmax(-1)
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
     with pytest.raises(UnlabelError, match="The outputs of DeiTModel have no logits"):
-        remove_labels(DeiTModel(config), fitted)(**images)
+        attach(DeiTModel(config), fitted)(**images)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +402,7 @@ def test_logits_that_are_not_over_the_labels_are_refused(kind):
     message = f"The logits of {kind.__name__} are not one per label: .*ForSequenceClassification"
     for model in (kind(config), Mine(config)):
         with pytest.raises(UnlabelError, match=message):
-            remove_labels(model, golden_filter("osr", "logits"))
+            attach(model, golden_filter("osr", "logits"))
 
 
 def test_an_image_classifier_loses_labels():
@@ -410,18 +412,17 @@ def test_an_image_classifier_loses_labels():
     fitted = golden_filter("osr", "logits")
     images = {"pixel_values": torch.rand(3, 3, 32, 32)}
     expected = fitted.apply(logits_of(model, images).numpy())
-    result = logits_of(remove_labels(model, fitted), images).softmax(-1)
+    result = logits_of(attach(model, fitted), images).softmax(-1)
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
 
 
 def test_a_filter_may_number_the_labels():
-    rows = GOLDEN["logits"]
-    fitted = LabelRemover(remove=[2, 3], input="logits", method="mask").fit(rows).filter_
-    filtered = remove_labels(tiny_bert(), fitted)
+    fitted = OutputFilter.from_plan({2: None, 3: None}, classes=range(10), kind="logits")
+    filtered = attach(tiny_bert(), fitted)
     assert filtered.config.id2label[2] == "deer"
 
 
-# Retired, merged into a label of the model, renamed, sent to a new label, and split.
+# Removed, merged into a label of the model, renamed, sent to a new label, and split.
 CHANGES = {
     "bird": None,
     "cat": "dog",
@@ -433,7 +434,7 @@ CHANGES = {
 
 
 def changed(probabilities, names, changes):
-    """Loop over the labels of one row: the retired ones are dropped, the others added up."""
+    """Loop over the labels of one row: the removed ones are dropped, the others added up."""
     sums = {}
     for name, probability in zip(names, probabilities, strict=True):
         to = changes.get(name, name)
@@ -446,8 +447,8 @@ def changed(probabilities, names, changes):
 def test_the_pixels_of_a_segmentation_have_the_labels_of_a_plan_and_of_their_image(segformer):
     images = {"pixel_values": torch.rand(2, 3, 40, 48)}
     rows = logits_of(segformer, images).double().softmax(1).movedim(1, -1).numpy()
-    fitted = OutputFilter.mask(CLASSES, CHANGES, input="logits")
-    filtered = remove_labels(segformer, fitted, dim=1)
+    fitted = OutputFilter.from_plan(CHANGES, classes=CLASSES, kind="logits")
+    filtered = attach(segformer, fitted, dim=1)
     names = [*filtered.config.label2id]
     allowed = [{"dog", "vehicle", "boat"}, {*names} - {"dog"}]
     allow = torch.tensor([[name in each for name in names] for each in allowed])
@@ -471,7 +472,7 @@ def test_the_pixels_of_a_segmentation_have_the_labels_of_a_plan_and_of_their_ima
 def test_each_text_has_only_the_labels_that_it_may_have(bert, tokenizer):
     inputs = dict(tokenizer(TEXTS, padding=True, return_tensors="pt"))
     fitted = golden_filter("osr", "logits")
-    filtered = remove_labels(bert, fitted)
+    filtered = attach(bert, fitted)
     allow = torch.ones(5, 7, dtype=torch.bool)
     allow[0, 2], allow[1:3, :4] = False, False
     expected = fitted.apply(logits_of(bert, inputs).numpy(), allow=allow.numpy())
@@ -494,11 +495,11 @@ def test_each_text_has_only_the_labels_that_it_may_have(bert, tokenizer):
 def test_a_plain_filtered_model_keeps_the_output_of_transformers(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
     fitted = golden_filter("osr", "logits")
-    filtered = unlabel.torch.remove_labels(bert, fitted, key="logits")
+    filtered = unlabel.torch.attach(bert, fitted, key="logits")
     with torch.no_grad():
         output, original = (each(**inputs, output_hidden_states=True) for each in (filtered, bert))
         with pytest.raises(UnlabelError, match=r"\(SequenceClassifierOutput\) has .*key='logits'"):
-            unlabel.torch.remove_labels(bert, fitted)(**inputs)
+            unlabel.torch.attach(bert, fitted)(**inputs)
     assert type(output) is type(original)
     assert output.hidden_states is not None
     assert all(map(torch.equal, output.hidden_states, original.hidden_states))
@@ -508,7 +509,7 @@ def test_a_plain_filtered_model_keeps_the_output_of_transformers(bert, tokenizer
 
 
 def test_a_pipeline_gives_the_labels_of_a_plan(bert, tokenizer):
-    filtered = remove_labels(bert, OutputFilter.mask(CLASSES, CHANGES, input="logits"))
+    filtered = attach(bert, OutputFilter.from_plan(CHANGES, classes=CLASSES, kind="logits"))
     names = ["airplane", "vehicle", "dog", "deer", "toad", "horse", "boat"]
     assert filtered.config.id2label == dict(enumerate(names))
     assert filtered.config.label2id == {name: number for number, name in enumerate(names)}
@@ -524,21 +525,21 @@ def test_a_pipeline_gives_the_labels_of_a_plan(bert, tokenizer):
 
 def test_a_filter_that_numbers_the_labels_leaves_them_the_models_names(bert):
     changes = {0: None, 1: 9, 2: "fowl", 3: 7, 4: 100, 5: {6: 0.5, "fowl": 0.5}}
-    fitted = OutputFilter.mask(range(10), changes, input="logits")
-    filtered = remove_labels(bert, fitted)
+    fitted = OutputFilter.from_plan(changes, classes=range(10), kind="logits")
+    filtered = attach(bert, fitted)
     assert [*filtered.config.label2id] == ["truck", "fowl", "horse", "100", "frog", "ship"]
-    assert fitted.classes == (9, "fowl", 7, 100, 6, 8)
-    twice = OutputFilter.mask(range(10), {0: "dog"}, input="logits")
+    assert fitted.classes_out == (9, "fowl", 7, 100, 6, 8)
+    twice = OutputFilter.from_plan({0: "dog"}, classes=range(10), kind="logits")
     with pytest.raises(UnlabelError, match=r"^Two labels of the result would be 'dog' in .*id2lab"):
-        remove_labels(bert, twice)
+        attach(bert, twice)
     # The name of a label that goes elsewhere is free.
-    freed = OutputFilter.mask(range(10), {0: "dog", 5: "hound"}, input="logits")
-    assert remove_labels(bert, freed).config.id2label[5] == "hound"
+    freed = OutputFilter.from_plan({0: "dog", 5: "hound"}, classes=range(10), kind="logits")
+    assert attach(bert, freed).config.id2label[5] == "hound"
 
 
 def test_the_loss_is_that_of_the_new_labels(bert, tokenizer):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, OutputFilter.mask(CLASSES, CHANGES, input="logits"))
+    filtered = attach(bert, OutputFilter.from_plan(CHANGES, classes=CLASSES, kind="logits"))
     truth = ["boat", "vehicle", "dog", "toad", "deer"]
     labels = torch.tensor([filtered.config.label2id[name] for name in truth])
     output = filtered(**inputs, labels=labels)
@@ -553,11 +554,11 @@ def test_the_loss_is_that_of_the_new_labels(bert, tokenizer):
 
 def test_a_model_with_a_plan_is_saved_whole_and_filtered_again(bert, tokenizer, tmp_path):
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    filtered = remove_labels(bert, OutputFilter.mask(CLASSES, CHANGES, input="logits"))
+    filtered = attach(bert, OutputFilter.from_plan(CHANGES, classes=CLASSES, kind="logits"))
     filtered.save_pretrained(tmp_path)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     assert loaded.config.id2label == LABELS["id2label"]
-    again = remove_labels(loaded, OutputFilter.load(tmp_path / FILTER_FILE))
+    again = attach(loaded, OutputFilter.load(tmp_path / FILTER_FILE))
     assert again.config.id2label == filtered.config.id2label
     assert torch.equal(logits_of(again, inputs), logits_of(filtered, inputs))
 
@@ -572,7 +573,7 @@ def test_places_are_no_longer_named_entities(tokenizer):
     inputs = tokenizer(TEXTS[:1], return_tensors="pt")
     rows = logits_of(model, inputs)[0].double().softmax(-1).tolist()
     expected = [changed(row, TAGS, NO_PLACES) for row in rows]
-    filtered = remove_labels(model, OutputFilter.mask(TAGS, NO_PLACES, input="logits"))
+    filtered = attach(model, OutputFilter.from_plan(NO_PLACES, classes=TAGS, kind="logits"))
     assert filtered.config.id2label == {0: "O", 1: "B-PER", 2: "I-PER"}
     tag = pipeline(
         "token-classification", filtered, tokenizer=tokenizer, ignore_labels=[], device="cpu"
@@ -593,21 +594,22 @@ def test_models_and_filters_that_do_not_fit_are_refused_in_one_sentence(bert):
         with pytest.raises(
             UnlabelError, match=f"The model's problem_type is '{kind}': it must be single_label"
         ):
-            remove_labels(tiny_bert(problem_type=kind), fitted)
+            attach(tiny_bert(problem_type=kind), fitted)
     other = dict(LABELS["id2label"]) | {4: "elk", 5: "wolf"}
     with pytest.raises(UnlabelError, match=r"^Label 4 is 'elk' in the model's .* and 'deer' in"):
-        remove_labels(tiny_bert(id2label=other), fitted)
+        attach(tiny_bert(id2label=other), fitted)
     with pytest.raises(UnlabelError, match="The model has 3 labels and the filter is for 10"):
-        remove_labels(tiny_bert(id2label={0: "a", 1: "b", 2: "c"}), fitted)
+        attach(tiny_bert(id2label={0: "a", 1: "b", 2: "c"}), fitted)
     with pytest.raises(UnlabelError, match="The model is a str: give a PreTrainedModel"):
-        remove_labels("bert-base-uncased", fitted)
+        attach("bert-base-uncased", fitted)
     with pytest.raises(UnlabelError, match="The filter is a str: give an OutputFilter"):
-        remove_labels(bert, "retired.safetensors")
+        attach(bert, "filter.safetensors")
     with pytest.raises(UnlabelError, match=r"a filter already: .*first\.then\(second\)\.$"):
-        remove_labels(remove_labels(bert, fitted), fitted)
-    lonely = LabelRemover(keep=["cat"], classes=CLASSES, input="logits", method="mask")
+        attach(attach(bert, fitted), fitted)
+    only_cats = LabelPlan({"cat": "cat"}, unlisted="remove")
+    lonely = OutputFilter.from_plan(only_cats, classes=CLASSES, kind="logits")
     with pytest.raises(UnlabelError, match="Only 'cat' would be left"):
-        remove_labels(bert, lonely.fit(GOLDEN["logits"]).filter_)
+        attach(bert, lonely)
 
 
 WITHOUT_TRANSFORMERS = """
@@ -628,6 +630,6 @@ def test_without_transformers_the_import_names_the_extra():
         [sys.executable, "-c", WITHOUT_TRANSFORMERS], capture_output=True, text=True
     )
     assert done.stderr.splitlines()[-1] == (
-        "unlabel.errors.MissingExtraError: transformers is not installed: "
+        "unlabel.errors.MissingExtraError: The module transformers is not installed: "
         "pip install 'unlabel[huggingface]'."
     )

@@ -7,7 +7,7 @@ import pytest
 
 from commands import unlabel
 from onnx_models import identity_model, mask_filter, run, strange_model
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def left_behind(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_command_grafts_a_model_with_external_data(files, tmp_path):
+def test_the_command_filters_a_model_with_external_data(files, tmp_path):
     out = tmp_path / "taken" / "new.onnx"
     out.parent.mkdir()
     arguments = ("onnx", files / "strange.onnx", files / "filter.safetensors", "--out", out)
@@ -43,7 +43,7 @@ def test_the_command_grafts_a_model_with_external_data(files, tmp_path):
     x = np.random.default_rng(0).normal(size=(7, 600)).astype(np.float32)
     session = ort.InferenceSession(out, providers=["CPUExecutionProvider"])
     fitted = mask_filter(4, remove=["c"], classes=["a", "b", "c", "d"])
-    expected = run(graft(strange_model(), fitted, output="p:0"), **{"in:0": x})["p:0"]
+    expected = run(attach(strange_model(), fitted, output="p:0"), **{"in:0": x})["p:0"]
     np.testing.assert_array_equal(session.run(["p:0"], {"in:0": x})[0], expected)
 
     code, _, errors = unlabel(*arguments, "--output", "p:0")

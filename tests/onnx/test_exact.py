@@ -14,7 +14,7 @@ import plain
 from onnx_models import identity_model, run
 from unlabel import LabelRemover
 from unlabel.fitting import fit_filter
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 from unlabel.torch import FilterModule
 
 
@@ -23,7 +23,7 @@ def in_torch(fitted, rows):
 
 
 def in_onnx(fitted, rows):
-    return run(graft(identity_model(rows.shape[1], "float64"), fitted), x=rows)["scores"]
+    return run(attach(identity_model(rows.shape[1], "float64"), fitted), x=rows)["scores"]
 
 
 def exact(fitted, rows):

@@ -11,7 +11,7 @@ from commands import unlabel
 from golden_integrations import INPUTS
 from onnx_models import SOFTMAX, mask_filter, parsed, run
 from unlabel import UnlabelError
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 LINEAR = "net (float[N,3] x) => (float[N,3] p) <float[3] b = {0, 0, 0}> { p = Add(x, b) }"
 
@@ -21,15 +21,15 @@ LINEAR = "net (float[N,3] x) => (float[N,3] p) <float[3] b = {0, 0, 0}> { p = Ad
     [(SOFTMAX, "probabilities", "logits"), (LINEAR, "logits", "probabilities")],
 )
 def test_a_contradiction_in_the_graph_names_the_option(text, found, declared):
-    message = f"'p' holds {found} and the filter takes {declared}: give input='{found}' .--input"
+    message = f"'p' holds {found} and the filter takes {declared}: declare"
     for fitted, input in (
         (mask_filter(3, input=declared), None),
         (mask_filter(3, input=declared), declared),
         (mask_filter(3, input=found), declared),
     ):
         with pytest.raises(UnlabelError, match=message):
-            graft(parsed(text), fitted, input)
-    grafted = graft(parsed(text), mask_filter(3, input=declared), found)
+            attach(parsed(text), fitted, input)
+    grafted = attach(parsed(text), mask_filter(3, input=declared), found)
     x = np.log(np.array([[0.2, 0.5, 0.3]], "f4"))
     np.testing.assert_allclose(run(grafted, x=x)["p"], [[0.4, 0.6]], rtol=0, atol=1e-6)
     recorded = {entry.key: json.loads(entry.value) for entry in grafted.metadata_props}
@@ -86,8 +86,8 @@ def test_the_last_operators_tell_logits_from_probabilities(case):
     run(model, x=np.eye(3, dtype="f4"))
     other = ({*INPUTS} - {found}).pop()
     with pytest.raises(UnlabelError, match=f"'p' holds {found} and the filter takes {other}"):
-        graft(model, mask_filter(3, input=other))
-    assert graft(model, mask_filter(3, input=found))
+        attach(model, mask_filter(3, input=other))
+    assert attach(model, mask_filter(3, input=found))
 
 
 AXIS = "from a Softmax that does not go over the labels: correct its axis"
@@ -114,14 +114,14 @@ NEITHER = {
 def test_outputs_that_are_neither_logits_nor_probabilities_are_refused(case, input):
     nodes, opset, message = NEITHER[case]
     with pytest.raises(UnlabelError, match=message):
-        graft(three_scores(nodes, opset), mask_filter(3, input=input))
+        attach(three_scores(nodes, opset), mask_filter(3, input=input))
 
 
 def test_an_old_softmax_flattens():
     model = three_scores("i = Reshape(x, image)  y = Softmax(i)  p = Flatten(y)", opset=11)
     with pytest.raises(UnlabelError, match="'p' holds probabilities"):
-        graft(model, mask_filter(3, input="logits"))
-    found = run(graft(model, mask_filter(3)), x=np.log(np.array([[0.2, 0.5, 0.3]], "f4")))["p"]
+        attach(model, mask_filter(3, input="logits"))
+    found = run(attach(model, mask_filter(3)), x=np.log(np.array([[0.2, 0.5, 0.3]], "f4")))["p"]
     np.testing.assert_allclose(found, [[0.4, 0.6]], rtol=0, atol=1e-6)
 
 
@@ -136,7 +136,7 @@ OPEN = {
 @pytest.mark.parametrize("input", INPUTS)
 @pytest.mark.parametrize("case", OPEN)
 def test_the_declared_input_holds_if_the_operators_leave_it_open(case, input):
-    assert graft(three_scores(OPEN[case]), mask_filter(3, input=input))
+    assert attach(three_scores(OPEN[case]), mask_filter(3, input=input))
 
 
 def test_operators_of_another_domain_are_not_taken_for_those_of_the_same_name():
@@ -144,7 +144,7 @@ def test_operators_of_another_domain_are_not_taken_for_those_of_the_same_name():
         net (float[N,3] x) => (float[N,3] p) { p = mine.Add(x) }
         <domain: "mine", opset_import: ["": 17]> Add (a) => (b) { b = Identity(a) }""")
     for input in INPUTS:
-        assert graft(model, mask_filter(3, input=input))
+        assert attach(model, mask_filter(3, input=input))
 
 
 def test_the_command_has_an_option_for_the_kind_of_input(tmp_path):
@@ -153,7 +153,7 @@ def test_the_command_has_an_option_for_the_kind_of_input(tmp_path):
     arguments = ("onnx", tmp_path / "model.onnx", tmp_path / "filter", "--out", tmp_path / "new")
     code, _, errors = unlabel(*arguments)
     assert code == 2
-    assert "give input='logits' (--input logits)." in errors
+    assert "declare that the model gives logits." in errors
     assert unlabel(*arguments, "--input", "logits")[0] == 0
     x = np.log(np.array([[0.2, 0.5, 0.3]], "f4"))
     result = run(onnx.load(tmp_path / "new"), x=x)["p"]

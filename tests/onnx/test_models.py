@@ -8,7 +8,7 @@ from onnx.parser import parse_model
 
 from onnx_models import mask_filter, parsed, run, strange_model
 from unlabel.fitting import fit_filter
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 
 @pytest.mark.parametrize("exporter", ["dynamo", "legacy"])
@@ -39,7 +39,7 @@ def test_pytorch_exports(tmp_path, exporter):
     else:
         axes = {"images": {0: "batch"}, "logits": {0: "batch"}}
         torch.onnx.export(network, (images[:2],), path, dynamo=False, dynamic_axes=axes, **names)
-    model = graft(path, fitted)
+    model = attach(path, fitted)
     for rows in (1, 7):
         result = run(model, images=images[:rows].numpy())["logits"]
         np.testing.assert_allclose(result, fitted.apply(logits[:rows]), rtol=0, atol=1e-6)
@@ -49,7 +49,7 @@ def test_a_model_someone_else_made():
     model = strange_model()
     before = model.SerializeToString()
     fitted = mask_filter(4, remove=["c", "a"], classes=["a", "b", "c", "d"])
-    grafted = graft(model, fitted, output="p:0")
+    grafted = attach(model, fitted, output="p:0")
     assert model.SerializeToString() == before
     x = np.random.default_rng(0).normal(size=(7, 600)).astype(np.float32)
     old, new = run(model, **{"in:0": x}), run(grafted, **{"in:0": x})
@@ -78,14 +78,14 @@ def test_custom_functions_are_kept():
     model = parse_model("""<ir_version: 8, opset_import: ["": 17, "mine": 1]>
         net (float[N,3] x) => (float[N,3] p) { p = mine.soft(x) }
         <domain: "mine", opset_import: ["": 17]> soft (a) => (b) { b = Softmax<axis=1>(a) }""")
-    grafted = graft(model, mask_filter(3))
+    grafted = attach(model, mask_filter(3))
     assert grafted.functions == model.functions
     assert run(grafted, x=np.zeros((2, 3), "f4"))["p"].tolist() == [[0.5, 0.5]] * 2
 
 
 def test_a_width_that_is_not_known_is_checked_as_the_model_runs():
     model = parsed("open (float[N,M] x) => (float[N,M] p) { p = Identity(x) }")
-    grafted = graft(model, mask_filter(3))
+    grafted = attach(model, mask_filter(3))
     assert run(grafted, x=np.array([[0.2, 0.5, 0.3]], "f4"))["p"] == pytest.approx(
         np.array([[0.4, 0.6]])
     )

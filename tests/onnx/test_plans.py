@@ -21,7 +21,7 @@ from golden_integrations import INPUTS, TOLERANCE
 from onnx_models import identity_model, run
 from unlabel import LabelPlan, OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 OPSETS = (9, 13, 18, 26)
 
@@ -45,10 +45,10 @@ def plain_results(rows, labels, plan, *, steps=None, temperature=1.0):
     stays = [plan.get(label, label) is not None for label in labels]
     retained, results = [label for label, there in zip(labels, stays, strict=True) if there], []
     for row in rows:
+        row = plain.at_temperature(row, temperature)
         left = masked(row[stays]) if steps is None else plain.apply_row(row, steps)
         totals = added_up(left, retained, plan)
-        powers = [mass ** (1 / temperature) for mass in totals.values()]
-        results.append([power / sum(powers) for power in powers])
+        results.append([mass / sum(totals.values()) for mass in totals.values()])
     return list(totals), np.array(results)
 
 
@@ -108,7 +108,7 @@ def test_random_plans_agree_with_loops(case, method, input, dtype, opset, temper
         retired = [label for label, to in plan.items() if to is None]
         steps = plain.fit([probable[truth == label] for label in retired], retired, n)
     names, expected = plain_results(masses, range(n), plan, steps=steps, temperature=temperature)
-    result = run(graft(identity_model(n, dtype, opset), fitted), x=rows)["scores"]
+    result = run(attach(identity_model(n, dtype, opset), fitted), x=rows)["scores"]
     assert list(fitted.classes) == names
     assert result.dtype == dtype
     np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE[dtype])
@@ -131,7 +131,7 @@ def test_many_labels_are_added_up_block_by_block(case, opset):
     rows = rng.dirichlet(np.full(120, 0.1), size=9)
     fitted = OutputFilter.mask(range(120), plan)
     names, expected = plain_results(rows, range(120), plan)
-    model = graft(identity_model(120, "float64", opset), fitted)
+    model = attach(identity_model(120, "float64", opset), fitted)
     assert model.graph.output[0].type.tensor_type.shape.dim[1].dim_value == len(names)
     assert list(fitted.classes) == names
     np.testing.assert_allclose(run(model, x=rows)["scores"], expected, rtol=0, atol=1e-15)
@@ -140,7 +140,7 @@ def test_many_labels_are_added_up_block_by_block(case, opset):
 
 def test_nothing_of_the_square_of_the_labels_is_in_the_graph():
     plan = {label: f"pair {label % 1000}" for label in range(2000)}
-    model = graft(identity_model(2000), OutputFilter.mask(range(2000), plan))
+    model = attach(identity_model(2000), OutputFilter.mask(range(2000), plan))
     constants = [node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"]
     assert sum(numpy_helper.to_array(constant).size for constant in constants) < 20 * 2000
 
@@ -166,7 +166,7 @@ def test_chains_of_extreme_rows_lose_no_digits(seed):
         left = plain.apply_exactly(plain.normalised_exactly(row), steps)
         with localcontext(prec=plain.DIGITS):
             expected.append([*added_up(left, there, exact_plan).values()])
-    result = run(graft(identity_model(8, "float64"), fitted), x=rows)["scores"]
+    result = run(attach(identity_model(8, "float64"), fitted), x=rows)["scores"]
     np.testing.assert_allclose(result, np.array(expected, dtype=float), rtol=0, atol=1e-14)
 
 
@@ -204,7 +204,7 @@ def test_a_scikit_learn_model_gives_the_new_labels(digits, in_model, in_filter, 
     own = {in_model(label): in_filter(in_model(label)) for label in range(12)}
     fitted = OutputFilter.mask([*map(own.get, labels)], named(plan, own.get))
     exported = to_onnx(model, X[:1], options={"zipmap": zipmap})
-    found, probabilities = run(graft(exported, fitted), X=X[300:]).values()
+    found, probabilities = run(attach(exported, fitted), X=X[300:]).values()
     names, expected = plain_results(model.predict_proba(X[300:]), labels, plan)
     if zipmap:
         # ONNX Runtime's maps are in the order of their keys.
@@ -223,16 +223,16 @@ def test_a_new_label_of_another_type_is_refused(digits, new, zipmap):
     exported = to_onnx(model, X[:1], options={"zipmap": zipmap})
     message = r"gives labels as whole numbers .int64. and cannot give the new label .*: name it by"
     with pytest.raises(UnlabelError, match=message) as caught:
-        graft(exported, OutputFilter.mask(range(10), {3: new}))
+        attach(exported, OutputFilter.mask(range(10), {3: new}))
     assert repr(new) in str(caught.value)
 
 
 def test_two_labels_that_would_be_the_same_are_refused():
     model = labelled("string[N]", '<string[3] names = {"0", "1", "2"}>', "l = Gather(names, i)")
-    assert graft(model, OutputFilter.mask(["0", "1", "2"], {"1": 7, "2": 1}))
+    assert attach(model, OutputFilter.mask(["0", "1", "2"], {"1": 7, "2": 1}))
     message = "The labels '2' and 2 are the same in the output 'l': give the new label another name"
     with pytest.raises(UnlabelError, match=message):
-        graft(model, OutputFilter.mask(["0", "1", "2"], {"1": 2}))
+        attach(model, OutputFilter.mask(["0", "1", "2"], {"1": 2}))
 
 
 def labelled(kind, constants, nodes):
@@ -258,7 +258,7 @@ NUMBERED = {
 )
 def test_an_output_of_numbers_gives_the_numbers_that_the_model_has_for_labels(case, kind, node):
     classes, plan, expected = NUMBERED[case]
-    model = graft(labelled(kind, "", f"l = {node}(i)"), OutputFilter.mask(list(classes), plan))
+    model = attach(labelled(kind, "", f"l = {node}(i)"), OutputFilter.mask(list(classes), plan))
     found = run(model, x=ROWS)["l"]
     assert found.dtype == {"i": "int64", "u": "uint8", "s": "object"}[kind[0]]
     assert found.astype(int).tolist() == expected
@@ -270,9 +270,9 @@ def test_a_new_label_has_no_number(classes):
     fitted = OutputFilter.mask(list(classes), {classes[0]: 7})
     message = "'l' gives labels by their numbers in the model, and the new label 7 has none: drop"
     with pytest.raises(UnlabelError, match=message):
-        graft(model, fitted)
+        attach(model, fitted)
     del model.graph.output[1]
-    assert graft(model, fitted).graph.output[0].name == "p"
+    assert attach(model, fitted).graph.output[0].name == "p"
 
 
 @pytest.mark.parametrize(
@@ -280,14 +280,14 @@ def test_a_new_label_has_no_number(classes):
 )
 def test_a_number_that_the_output_cannot_hold_is_refused(kind, to, new):
     model = labelled(f"{kind}[N]", "", f"l = Cast<to={to}>(i)")
-    assert graft(model, OutputFilter.mask(range(3), {1: 200}))
+    assert attach(model, OutputFilter.mask(range(3), {1: 200}))
     with pytest.raises(UnlabelError, match=f"cannot give the new label {new}: .* or drop the out"):
-        graft(model, OutputFilter.mask(range(3), {1: new}))
+        attach(model, OutputFilter.mask(range(3), {1: new}))
 
 
 def test_the_plan_is_recorded():
     plan = LabelPlan({"a": None, "b": "other"}, title="v2", note="as décided")
-    model = graft(identity_model(3), OutputFilter.mask(list("abc"), plan))
+    model = attach(identity_model(3), OutputFilter.mask(list("abc"), plan))
     recorded = json.loads(model.metadata_props[0].value)
     assert recorded["plan"] == {"title": "v2", "note": "as décided", "digest": plan.digest}
     assert (recorded["classes"], recorded["removed"]) == (["other", "c"], ["a"])

@@ -12,15 +12,15 @@ from sklearn.linear_model import LogisticRegression
 from onnx_models import SOFTMAX, identity_model, mask_filter, parsed
 from unlabel import UnlabelError
 from unlabel.fitting import fit_filter
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 
 @pytest.mark.parametrize("model", [b"", LogisticRegression()], ids=type)
 def test_other_objects_than_models_are_refused_in_one_sentence(model):
     with pytest.raises(UnlabelError, match=r"The model is a .*: give an onnx\.ModelProto or"):
-        graft(model, mask_filter(3))
+        attach(model, mask_filter(3))
     with pytest.raises(UnlabelError, match="The filter is a str: give an OutputFilter"):
-        graft(identity_model(3), "retired.safetensors")
+        attach(identity_model(3), "retired.safetensors")
 
 
 WRONG = {
@@ -68,25 +68,25 @@ WRONG = {
 def test_a_model_that_does_not_fit_is_refused(case):
     text, options, message = WRONG[case]
     with pytest.raises(UnlabelError, match=message):
-        graft(parsed(text), mask_filter(3), **options)
+        attach(parsed(text), mask_filter(3), **options)
 
 
 def test_an_opset_that_is_too_old_is_refused():
     with pytest.raises(UnlabelError, match="has opset 8 and a filter needs 9 or later"):
-        graft(parsed(SOFTMAX, opset=8), mask_filter(3))
+        attach(parsed(SOFTMAX, opset=8), mask_filter(3))
 
 
-def test_a_model_is_grafted_once():
-    grafted = graft(parsed(SOFTMAX), mask_filter(3))
+def test_a_model_is_filtered_once():
+    grafted = attach(parsed(SOFTMAX), mask_filter(3))
     with pytest.raises(UnlabelError, match="has a filter already"):
-        graft(grafted, mask_filter(2))
+        attach(grafted, mask_filter(2))
 
 
 def test_the_literal_method_is_refused():
     rows = softmax(np.random.default_rng(0).normal(size=(30, 3)), axis=1)
     fitted = fit_filter(rows, np.arange(30) % 3, remove=[1], method="literal")
     with pytest.raises(UnlabelError, match="method='literal' is for audit only"):
-        graft(parsed(SOFTMAX), fitted)
+        attach(parsed(SOFTMAX), fitted)
 
 
 def test_damaged_models_get_one_error(tmp_path):
@@ -103,7 +103,7 @@ def test_damaged_models_get_one_error(tmp_path):
         damaged[at : at + int(rng.integers(0, 9))] = rng.bytes(int(rng.integers(0, 9)))
         path.write_bytes(damaged)
         try:
-            graft(path, fitted)
+            attach(path, fitted)
         except UnlabelError as error:
             messages.append(str(error))
     assert len(messages) > 200
@@ -122,7 +122,7 @@ def test_onnx_runtime_is_not_needed(tmp_path):
     mask_filter(3).save(tmp_path / "filter")
     code = (
         "import sys; sys.modules['onnxruntime'] = None\n"
-        "from unlabel import OutputFilter; from unlabel.onnx import graft\n"
-        f"graft({str(tmp_path / 'model.onnx')!r}, OutputFilter.load({str(tmp_path / 'filter')!r}))"
+        "from unlabel import OutputFilter; from unlabel.onnx import attach\n"
+        f"attach({str(tmp_path / 'model.onnx')!r}, OutputFilter.load({str(tmp_path / 'filter')!r}))"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

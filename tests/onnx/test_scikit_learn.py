@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from onnx_models import mask_filter, run
 from unlabel import LabelRemovalClassifier, UnlabelError
 from unlabel.fitting import fit_filter
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
@@ -58,7 +58,7 @@ def test_scikit_learn_models_agree_with_the_classifier(digits, name, labels, zip
     expected = LabelRemovalClassifier(FrozenEstimator(model), remove=remove).fit(X[:600], y[:600])
     last = model[-1] if hasattr(model, "steps") else model
     exported = to_onnx(model, X[:1], options={id(last): {"zipmap": zipmap}})
-    grafted = run(graft(exported, expected.filter_), X=X[600:])
+    grafted = run(attach(exported, expected.filter_), X=X[600:])
     before = run(exported, X=X[600:])
     assert list(grafted) == list(before)
     found, probabilities = grafted.values()
@@ -83,13 +83,13 @@ def test_raw_scores_of_scikit_learn_are_logits(digits, zipmap):
     fitted = fit_filter(model.decision_function(X), y, remove=[3, 8], input="logits")
     options = {id(model): {"zipmap": zipmap, "raw_scores": True}}
     exported = to_onnx(model, X[:1], options=options)
-    _, found = run(graft(exported, fitted), X=X).values()
+    _, found = run(attach(exported, fitted), X=X).values()
     if zipmap:
         found = np.array([list(row.values()) for row in found])
     wanted = fitted.apply(model.decision_function(X))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
     with pytest.raises(UnlabelError, match="holds logits and the filter takes probabilities"):
-        graft(exported, replace(fitted, input="probabilities"))
+        attach(exported, replace(fitted, input="probabilities"))
 
 
 def test_labels_of_a_table_are_texts_and_those_of_the_model_numbers(digits):
@@ -97,7 +97,7 @@ def test_labels_of_a_table_are_texts_and_those_of_the_model_numbers(digits):
     model = LogisticRegression(max_iter=500).fit(X[:300], y[:300])
     rows, names = model.predict_proba(X[:300]), [str(label) for label in range(10)]
     fitted = fit_filter(rows, y[:300].astype(str), classes=names, remove=["3", "8"])
-    found = run(graft(to_onnx(model, X[:1]), fitted), X=X[300:400])
+    found = run(attach(to_onnx(model, X[:1]), fitted), X=X[300:400])
     assert found["output_label"].dtype == np.int64
     assert not set(found["output_label"]) & {3, 8}
     assert list(found["output_probability"][0]) == [0, 1, 2, 4, 5, 6, 7, 9]
@@ -110,9 +110,9 @@ def test_a_model_with_other_labels_is_refused(digits):
         exported = to_onnx(model, X[:1], options={"zipmap": zipmap})
         fitted = mask_filter(10, remove=["one"], classes=NAMES.tolist())
         with pytest.raises(UnlabelError, match=r"Label 0 is 'eight' in the model and 'zero' in"):
-            graft(exported, fitted)
+            attach(exported, fitted)
         with pytest.raises(UnlabelError, match=r"filter is for 3 labels .* 10"):
-            graft(exported, mask_filter(3))
+            attach(exported, mask_filter(3))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -123,9 +123,9 @@ def test_a_classifiers_label_that_is_not_followed_is_refused(digits):
         options={"zipmap": False},
     )
     fitted = mask_filter(10)
-    assert graft(model, fitted)
+    assert attach(model, fitted)
     name = model.graph.output[0].name
     model.graph.node.append(helper.make_node("Neg", [name], ["turned"]))
     model.graph.output[0].name = "turned"
     with pytest.raises(UnlabelError, match="'turned' is computed from the confidences"):
-        graft(model, fitted)
+        attach(model, fitted)

@@ -5,7 +5,7 @@ import pytest
 
 from onnx_models import mask_filter, parsed, run
 from unlabel import UnlabelError
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 
 def test_another_head_keeps_its_label():
@@ -15,7 +15,7 @@ def test_another_head_keeps_its_label():
         { p = Identity(x)  top = ArgMax<axis=1, keepdims=0>(p)
           q = MatMul(x, w)  other = ArgMax<axis=1, keepdims=0>(q) }""")
     x = np.array([[0.2, 0.5, 0.3]], "f4")
-    result = run(graft(model, mask_filter(3)), x=x)
+    result = run(attach(model, mask_filter(3)), x=x)
     assert (result["top"], result["other"]) == (2, 1)
 
 
@@ -49,7 +49,7 @@ def test_a_top_label_is_found_however_it_is_computed(how):
         {{ {TOP_LABELS[how]} }}""")
     x = np.random.default_rng(0).normal(size=(40, 3)).astype("f4")
     assert (run(model, x=x)["l"] == 1).any()
-    result = run(graft(model, mask_filter(3)), x=x)
+    result = run(attach(model, mask_filter(3)), x=x)
     np.testing.assert_array_equal(result["l"].ravel(), np.array([0, 2])[result["p"].argmax(axis=1)])
 
 
@@ -69,7 +69,7 @@ def test_a_top_label_is_found_in_every_type(how):
         <int64[3] turned = {{1,2,0}}, int64[3] back = {{2,0,1}}>
         {{ p = Softmax<axis=1>(x)  top = ArgMax<axis=1, keepdims=0>(p)  {nodes} }}""")
     x = np.random.default_rng(0).normal(size=(40, 3)).astype("f4")
-    before, after = run(model, x=x), run(graft(model, mask_filter(3)), x=x)
+    before, after = run(model, x=x), run(attach(model, mask_filter(3)), x=x)
     np.testing.assert_array_equal(before["l"].astype(int), before["p"].argmax(axis=1))
     expected = np.array([0, 2])[after["p"].argmax(axis=1)]
     assert after["l"].dtype == before["l"].dtype
@@ -112,9 +112,9 @@ def test_a_label_that_is_not_followed_is_refused(how):
     assert run(model, x=np.eye(5, dtype="f4")[:4], yes=np.array(True))["l"].size == 4
     message = "'l' is computed from the conf.* graph.output or with onnx.utils.extract_model"
     with pytest.raises(UnlabelError, match=message):
-        graft(model, mask_filter(3))
+        attach(model, mask_filter(3))
     del model.graph.output[1]
-    assert graft(model, mask_filter(3)).graph.output[0].name == "p"
+    assert attach(model, mask_filter(3)).graph.output[0].name == "p"
 
 
 def test_integers_that_are_not_computed_from_the_logits_stay_as_they_are():
@@ -124,7 +124,7 @@ def test_integers_that_are_not_computed_from_the_logits_stay_as_they_are():
         { s = MatMul(x, v)  p = Softmax<axis=1>(s)  size = Shape(p)  same = Identity(id)
           m = ArgMin<axis=1, keepdims=0>(x)  b = Cast<to=6>(m) }""")
     feeds = {"x": np.eye(5, dtype="f4"), "id": np.arange(5) + 70}
-    before, after = run(model, **feeds), run(graft(model, mask_filter(3)), **feeds)
+    before, after = run(model, **feeds), run(attach(model, mask_filter(3)), **feeds)
     assert after["p"].shape == (5, 2)
     for name in ("size", "same", "b"):
         np.testing.assert_array_equal(after[name], before[name])
@@ -141,7 +141,7 @@ def test_other_top_labels_than_that_of_the_confidences_stay_as_they_are(width):
     rng = np.random.default_rng(0)
     shapes = {"x": (9, 3), "a": (3, width), "b": (width, 3)}
     feeds = {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
-    before, after = run(model, **feeds), run(graft(model, mask_filter(3)), **feeds)
+    before, after = run(model, **feeds), run(attach(model, mask_filter(3)), **feeds)
     assert after["p"].shape == (9, 2)
     np.testing.assert_array_equal(after["group"], before["group"])
     np.testing.assert_array_equal(after["best"], before["best"])

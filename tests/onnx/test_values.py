@@ -17,7 +17,7 @@ from golden_integrations import (
 from onnx_models import identity_model, mask_filter, run
 from unlabel import LabelRemover
 from unlabel.fitting import fit_filter
-from unlabel.onnx import graft
+from unlabel.onnx import attach
 
 OPSETS = (9, 11, 13, 18, 26)  # the oldest, each that changes an operator, ONNX Runtime's newest
 
@@ -35,7 +35,7 @@ def osr_filter():
 @pytest.mark.parametrize("method", METHODS)
 def test_onnx_runtime_reproduces_the_golden_file(method, input, dtype, opset):
     rows, expected = golden_case(method, input, dtype)
-    result = run(graft(identity_model(10, dtype, opset), golden_filter(method, input)), x=rows)
+    result = run(attach(identity_model(10, dtype, opset), golden_filter(method, input)), x=rows)
     assert result["scores"].dtype == dtype
     np.testing.assert_allclose(result["scores"], expected, rtol=0, atol=TOLERANCE[dtype])
 
@@ -45,7 +45,7 @@ def test_sixty_labels_of_a_real_network(cifar100, input):
     logits, labels = cifar100
     rows = logits if input == "logits" else softmax(logits, axis=1)
     fitted = fit_filter(rows, labels, remove=list(range(20, 80)), input=input)
-    model = graft(identity_model(100, "float64"), fitted)
+    model = attach(identity_model(100, "float64"), fitted)
     np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-12)
 
 
@@ -69,7 +69,7 @@ def test_extreme_rows_are_filtered_as_the_core_does(input, n_labels):
         nearly[rng.random(nearly.shape) < 0.3] = 0.0
         nearly[nearly.sum(axis=1) == 0, 0] = 1.0
         rows = np.vstack([np.eye(n_labels), nearly / nearly.sum(axis=1, keepdims=True)])
-    result = run(graft(identity_model(n_labels, "float64"), fitted), x=rows)["scores"]
+    result = run(attach(identity_model(n_labels, "float64"), fitted), x=rows)["scores"]
     np.testing.assert_allclose(result, fitted.apply(rows), rtol=0, atol=1e-12)
 
 
@@ -80,33 +80,33 @@ def test_factors_next_to_one_are_not_left_out():
     assert 1e-9 < complement < 2.9e-8
     assert np.float32(diagonal) == 1
     rows = np.array([[0.4, 0.3, 0.2, 0.1], [0.9, 0.05, 0.03, 0.02]])
-    model = graft(identity_model(4, "float64"), fitted)
+    model = attach(identity_model(4, "float64"), fitted)
     np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-14)
 
 
 def test_a_temperature_next_to_one_is_not_left_out():
     fitted = replace(mask_filter(3), temperature=1 + 1e-8)
     rows = np.array([[0.7, 0.1, 0.2]])
-    model = graft(identity_model(3, "float64"), fitted)
+    model = attach(identity_model(3, "float64"), fitted)
     np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-14)
 
 
 def test_the_only_retained_label_gets_everything():
     fitted = mask_filter(2, remove=[0])
-    assert run(graft(identity_model(2), fitted), x=np.array([[1, 0]], "f4"))["scores"] == 1
+    assert run(attach(identity_model(2), fitted), x=np.array([[1, 0]], "f4"))["scores"] == 1
 
 
 def test_a_filter_that_removes_nothing_only_normalises():
     fitted = mask_filter(3, remove=[], input="logits")
     rows = np.array([[1.0, 2.0, 3.0]])
-    result = run(graft(identity_model(3, "float64"), fitted), x=rows)["scores"]
+    result = run(attach(identity_model(3, "float64"), fitted), x=rows)["scores"]
     np.testing.assert_allclose(result, softmax(rows, axis=1), rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
 def test_the_batch_is_dynamic(osr_filter, rows):
     x = np.random.default_rng(1).dirichlet(np.ones(10), size=rows).astype(np.float32)
-    model = graft(identity_model(10), osr_filter)
+    model = attach(identity_model(10), osr_filter)
     result = run(model, x=x)["scores"]
     np.testing.assert_allclose(result, osr_filter.apply(x), rtol=0, atol=1e-6)
     dims = model.graph.output[0].type.tensor_type.shape.dim
@@ -116,7 +116,7 @@ def test_the_batch_is_dynamic(osr_filter, rows):
 def test_the_other_nodes_stay_as_they_are(osr_filter):
     model = identity_model(10)
     model.graph.node[0].doc_string = "theirs"
-    grafted = graft(model, osr_filter)
+    grafted = attach(model, osr_filter)
     assert grafted.graph.node[0].doc_string == "theirs"
     assert [info.name for info in grafted.graph.input] == ["x"]
     ours = grafted.graph.node[1:]

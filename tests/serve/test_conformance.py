@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from serving import PATIENCE, Answer, ask, infer, inference, saved_filters, serving
-from unlabel import AllowLists
+from unlabel import AnswerRule
 from upstream_model import LABELS, confidences, outputs_of
 
 ROWS = np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32)
@@ -20,7 +20,6 @@ ALLOWED = {"few": [LABELS[20], LABELS[30]], "one": [LABELS[99]]}
 @pytest.fixture(scope="module")
 def filters(tmp_path_factory):
     folder = tmp_path_factory.mktemp("filters")
-    (folder / "allow.json").write_text(json.dumps(ALLOWED))
     return folder, *saved_filters(folder)
 
 
@@ -28,8 +27,7 @@ def filters(tmp_path_factory):
 def served(upstream, filters):
     folder, *_ = filters
     models = dict.fromkeys(DATATYPES, folder / "first.safetensors")
-    options = ["--allow", folder / "allow.json", "--label-output", "label"]
-    with serving(upstream.port, models, *options) as running:
+    with serving(upstream.port, models, "--label-output", "label") as running:
         yield running
 
 
@@ -51,7 +49,7 @@ def test_labels_follow_and_other_outputs_are_untouched(served, filters, model, b
     first = filters[1]
     tensors = infer(served.port, ROWS, model=model, binary=binary).tensors
     top = first.apply(confidences(ROWS, DATATYPES[model])).argmax(axis=1)
-    names = [first.classes[i] for i in top]
+    names = [first.classes_out[i] for i in top]
     if model == "animals64":  # by their columns in the model, as its own answers are
         names = [LABELS.index(name) for name in names]
     np.testing.assert_array_equal(tensors["label"], names)
@@ -76,7 +74,7 @@ def test_only_the_outputs_asked_for_are_given(served_by_name, upstream, filters,
     scores = filters[1].apply(confidences(ROWS))
     expected = {
         "probabilities": scores,
-        "label": [filters[1].classes[i] for i in scores.argmax(axis=1)],
+        "label": [filters[1].classes_out[i] for i in scores.argmax(axis=1)],
         "embedding": direct.tensors.get("embedding"),
     }
     np.testing.assert_array_equal(through.tensors[name], expected[name])
@@ -85,7 +83,7 @@ def test_only_the_outputs_asked_for_are_given(served_by_name, upstream, filters,
 def test_labels_alone_are_not_given_unless_the_confidences_can_be_asked_for(served):
     answer = infer(served.port, ROWS, outputs=["label"])
     assert answer.status == 502
-    assert "--output" in answer.json["error"]
+    assert "name the output" in answer.json["error"]
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -103,24 +101,37 @@ def test_classification_is_of_the_new_labels(served, filters, number):
     for row, texts in zip(expected, given, strict=True):
         best = sorted(range(len(row)), key=lambda i: -row[i])[:number]
         parts = [text.split(":", 2) for text in texts]
-        assert [(int(i), label) for _, i, label in parts] == [(i, first.classes[i]) for i in best]
+        assert [(int(i), label) for _, i, label in parts] == [
+            (i, first.classes_out[i]) for i in best
+        ]
         np.testing.assert_allclose([float(score) for score, *_ in parts], row[best], atol=1e-6)
 
 
-def test_a_request_may_name_a_list_of_allowed_labels(served, filters):
-    first = filters[1]
-    lists = AllowLists(ALLOWED)
-    answer = infer(served.port, ROWS, parameters={"allow_list": "few"})
-    expected = first.apply(confidences(ROWS), allow=lists.rows(["few"] * 8))
-    np.testing.assert_array_equal(answer.tensors["probabilities"], expected)
-    assert {*answer.tensors["label"]} <= {*ALLOWED["few"]}
+def test_a_request_names_a_list_and_the_rule_unknown(upstream, filters, tmp_path):
+    folder, first, _ = filters
+    lists, rule = tmp_path / "allow.json", AnswerRule(min_confidence=0.2, unknown="?")
+    lists.write_text(json.dumps(ALLOWED))
+    rule.save(tmp_path / "rule.toml")
+    options = ["--allow", lists, "--rule", tmp_path / "rule.toml"]
+    with serving(upstream.port, {"animals": folder / "first.safetensors"}, *options) as running:
+        answer = infer(running.port, ROWS, parameters={"allow_list": "few"})
+        refused = infer(running.port, ROWS)
+    scores = confidences(ROWS)
+    np.testing.assert_array_equal(
+        answer.tensors["probabilities"], first.apply(scores, allow=ALLOWED["few"])
+    )
+    expected = first.answer(scores, rule, allow=ALLOWED["few"])
+    assert answer.tensors["label"].tolist() == expected.tolist()
+    assert "?" in expected
+    assert refused.status == 400
+    assert "names no list" in refused.json["error"]
 
 
 def test_metadata_show_the_new_labels(served, filters, upstream):
     through = ask(served.port, "GET", "/v2/models/animals").json
     direct = ask(upstream.port, "GET", "/v2/models/animals").json
     output = direct["outputs"][0]
-    output["shape"], output["parameters"]["labels"] = [-1, 96], [*filters[1].classes]
+    output["shape"], output["parameters"]["labels"] = [-1, 96], [*filters[1].classes_out]
     assert through == direct
 
 

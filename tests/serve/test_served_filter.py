@@ -5,13 +5,15 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlabel import AllowLists, LabelRemover, OutputFilter, UnlabelError
+from unlabel import AnswerRule, OutputFilter, UnlabelError
 from unlabel.serve import ServedFilter
 from unlabel.serve.asked import Asked, RequestError, ask_again, prepare, read_request
 from unlabel.serve.protocol import ProtocolError, plain_outputs, read_message
@@ -23,9 +25,14 @@ RNG = np.random.default_rng(5)
 REFERENCE = RNG.dirichlet(np.ones(len(LABELS)), 60)
 TRUTH = [LABELS[at] for at in REFERENCE.argmax(axis=1)]
 ROWS = RNG.dirichlet(np.ones(len(LABELS)), 6)
-ROWS[0] = [0.9, 0.05, 0.03, 0.01, 0.01]  # cat, which is retired
+ROWS[0] = [0.9, 0.05, 0.03, 0.01, 0.01]  # cat, which is removed
 DTYPES = {"FP16": np.float16, "FP32": np.float32, "FP64": np.float64}
-FITTED = LabelRemover(remove=PLAN, classes=LABELS).fit(REFERENCE, TRUTH).filter_
+with warnings.catch_warnings():  # of few reference rows
+    warnings.simplefilter("ignore")
+    FITTED = OutputFilter.fit(REFERENCE, TRUTH, classes=LABELS, plan=PLAN)
+MASK = OutputFilter.from_plan({"cat": None}, classes=LABELS)
+THREE = OutputFilter.from_plan({"cat": None}, classes=LABELS[:3])
+RULE = AnswerRule(max_removed_mass=0.5, unknown="unknown")
 
 
 def scores(rows=ROWS, datatype="FP64", name="scores", **more):
@@ -40,7 +47,7 @@ def label_output(values, datatype="BYTES", shape=None, name="label"):
 
 
 def new_labels(rows=ROWS, fitted=FITTED):
-    return [fitted.classes[at] for at in fitted.apply(rows).argmax(axis=1)]
+    return [fitted.classes_out[at] for at in fitted.apply(rows).argmax(axis=1)]
 
 
 def old_labels(rows=ROWS):
@@ -123,19 +130,14 @@ def test_labels_beside_a_name_that_is_not_there_are_refused():
     assert answered(ServedFilter(FITTED, labels="labl"), [scores(), mixed])["label"] == mixed
 
 
-def test_numbers_that_may_be_labels_must_be_named():
-    mask = OutputFilter.mask([0.5, 1.0, 2.0], [0.5])
+def test_a_number_per_row_is_a_score():
     outputs = [scores([[0.5, 0.3, 0.2]]), label_output([0.5], "FP64")]
-    with pytest.raises(ProtocolError, match="'label' has a number per row, which may be its label"):
-        answered(ServedFilter(mask), outputs)
-    assert answered(ServedFilter(mask, labels="label"), outputs)["label"]["data"] == [1.0]
-    # Where labels are not such numbers, a number per row is a score.
-    whole = OutputFilter.mask([0, 1, 2], [0])
-    assert answered(ServedFilter(whole), outputs)["label"] == outputs[1]
+    mask = OutputFilter.from_plan({0: None}, classes=[0, 1, 2])
+    assert answered(ServedFilter(mask), outputs)["label"] == outputs[1]
 
 
 def test_lists_of_labels_beside_numbers_keep_their_meaning():
-    mask, names = OutputFilter.mask(LABELS, ["cat"]), {"labels": [*LABELS]}
+    mask, names = MASK, {"labels": [*LABELS]}
     numbers = label_output([0] * 6, "INT64") | {"parameters": names}
     served = ServedFilter(mask, labels="label")
     assert answered(served, [scores(), numbers])["label"]["parameters"] == names
@@ -175,7 +177,7 @@ def test_lists_of_labels_beside_numbers_keep_their_meaning():
     ],
 )
 def test_lists_of_other_labels_are_refused_in_any_form(listed):
-    served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+    served = ServedFilter(THREE)
     rows = scores([[0.5, 0.3, 0.2]], parameters={"labels": listed})
     with pytest.raises(ProtocolError, match="The upstream's 'labels' are other labels"):
         served.answer({"outputs": [rows]})
@@ -183,27 +185,18 @@ def test_lists_of_other_labels_are_refused_in_any_form(listed):
 
 @pytest.mark.parametrize("said", ["see the fox model", "cat", {"team": "pets"}, 3, ["v2", "pets"]])
 def test_parameters_that_list_no_labels_stay(said):
-    served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+    served = ServedFilter(THREE)
     rows = scores([[0.5, 0.3, 0.2]], parameters={"labels": said})
     assert served.answer({"outputs": [rows]})["outputs"][0]["parameters"] == {"labels": said}
 
 
 def test_numbers_in_other_parameters_are_not_labels():
-    served = ServedFilter(OutputFilter.mask([0, 1, 2], [0]))
+    served = ServedFilter(OutputFilter.from_plan({0: None}, classes=[0, 1, 2]))
     parameters = {"strides": [0, 1, 2], "labels": [0, 1, 2]}
     rows = scores([[0.5, 0.3, 0.2]], parameters=parameters)
     found = served.answer({"outputs": [rows], "parameters": {"ids": "0,1,2"}})
     assert found["outputs"][0]["parameters"] == {"strides": [0, 1, 2], "labels": [1, 2]}
     assert found["parameters"] == {"ids": "0,1,2"}
-
-
-def test_labels_in_lists_that_the_filter_does_not_give_can_be_ignored():
-    lists = AllowLists({"pets": ["dog", "parrot"]})
-    with pytest.raises(UnlabelError, match="'parrot'"):
-        ServedFilter(FITTED, allow=lists)
-    served = ServedFilter(FITTED, allow=lists, allow_unmatched="ignore")
-    found = answered(served, [scores()], parameters={"allow_list": "pets"})["scores"]
-    assert found["data"] == FITTED.apply(ROWS, allow=["dog"]).ravel().tolist()
 
 
 @pytest.mark.parametrize(
@@ -218,15 +211,12 @@ def test_labels_in_lists_that_the_filter_does_not_give_can_be_ignored():
 def test_malformed_objects_get_one_sentence(answer, request_, message):
     with pytest.raises(UnlabelError, match=message):
         ServedFilter(FITTED).answer({"outputs": [scores()], **answer}, request_)
-    with pytest.raises(UnlabelError, match=r"unknown_above .* is '0.5'"):
-        ServedFilter(FITTED, unknown_above="0.5")
 
 
 def test_numbers_of_labels_keep_the_models_numbering():
-    mask = OutputFilter.mask(LABELS, ["cat"])
     outputs = [scores(), label_output(np.argmax(ROWS, axis=1).tolist(), "INT64")]
-    found = answered(ServedFilter(mask, labels="label"), outputs)["label"]
-    assert found["data"] == [LABELS.index(label) for label in new_labels(fitted=mask)]
+    found = answered(ServedFilter(MASK, labels="label"), outputs)["label"]
+    assert found["data"] == [LABELS.index(label) for label in new_labels(fitted=MASK)]
 
 
 def test_a_new_label_has_no_number():
@@ -239,16 +229,20 @@ def test_a_new_label_has_no_number():
 @pytest.mark.parametrize("classes", [[10, 20, 30, 40, 50], ["10", "20", "30", "40", "50"]])
 @pytest.mark.parametrize("datatype", ["INT32", "FP64"])
 def test_labels_that_are_numbers(classes, datatype):
-    mask = OutputFilter.mask(classes, {classes[0]: None, classes[1]: type(classes[1])(99)})
+    mask = OutputFilter.from_plan(
+        {classes[0]: None, classes[1]: type(classes[1])(99)}, classes=classes
+    )
     values = [int(classes[at]) for at in ROWS.argmax(axis=1)]
     served = ServedFilter(mask, labels="label")
     found = answered(served, [scores(), label_output(values, datatype)])["label"]
-    assert found["data"] == [int(mask.classes[at]) for at in mask.apply(ROWS).argmax(axis=1)]
+    assert found["data"] == [int(mask.classes_out[at]) for at in mask.apply(ROWS).argmax(axis=1)]
 
 
 @pytest.mark.parametrize("classes", [LABELS, [10, 20, 30, 40, 50]])
 def test_numbers_that_are_no_labels_are_refused_under_that_name(classes):
-    served = ServedFilter(OutputFilter.mask(classes, [classes[0]]), labels="count")
+    served = ServedFilter(
+        OutputFilter.from_plan({classes[0]: None}, classes=classes), labels="count"
+    )
     counts = label_output([10, 1, 7, 7, 7, 7], "INT64", name="count")
     with pytest.raises(ProtocolError, match=r"'count' has (10|1), which is not a label"):
         answered(served, [scores(), counts])
@@ -285,37 +279,37 @@ def test_label_outputs_can_be_named():
 
 
 def test_unknown_is_an_answer_of_labels_alone():
-    served = ServedFilter(FITTED, unknown_above=0.5)
+    served = ServedFilter(FITTED, rule=RULE)
     found = answered(served, [scores(), label_output(old_labels())])
-    expected = [
-        "unknown" if mass > 0.5 else label
-        for mass, label in zip(ROWS[:, 0], new_labels(), strict=True)
-    ]
-    assert expected[0] == "unknown"
-    assert found["label"]["data"] == expected
+    assert found["label"]["data"] == FITTED.answer(ROWS, RULE).tolist()
+    assert found["label"]["data"][0] == "unknown"
     np.testing.assert_array_equal(np.reshape(found["scores"]["data"], (6, -1)), FITTED.apply(ROWS))
+    _, changes = served.filter(plain_outputs([scores()]), Asked())
+    expected = [PLAN.get(label, label) for label in old_labels()]
+    assert changes.changed == np.sum(FITTED.answer(ROWS, RULE) != expected)
 
 
 def test_unknown_among_numbers_needs_a_number():
-    mask = OutputFilter.mask(LABELS, ["cat"])
     outputs = [scores(), label_output(np.argmax(ROWS, axis=1).tolist(), "INT64")]
     with pytest.raises(ProtocolError, match="cannot give 'unknown'"):
-        answered(ServedFilter(mask, labels="label", unknown_above=0.5), outputs)
-    found = answered(ServedFilter(mask, labels="label", unknown_above=0.5, unknown="-1"), outputs)
-    assert found["label"]["data"][0] == -1
+        answered(ServedFilter(MASK, labels="label", rule=RULE), outputs)
+    for unknown in (-1, "-1"):
+        served = ServedFilter(MASK, labels="label", rule=replace(RULE, unknown=unknown))
+        assert answered(served, outputs)["label"]["data"][0] == -1
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "words"),
     [
-        ({"unknown_above": 1.5}, "give a probability"),
-        ({"unknown_above": 0.5, "unknown": "dog"}, "'dog' is a label of the result"),
-        ({"unknown_above": 0.5, "unknown": ""}, "give another name"),
-        ({"allow": AllowLists({"a": ["bird"]})}, "does not give 1 of the 1 allowed labels"),
+        ({"rule": AnswerRule(0.5)}, "no name for it"),
+        ({"rule": AnswerRule(0.5, unknown="dog")}, "'dog' stands for unknown"),
+        ({"rule": AnswerRule({"bird": 0.5}, unknown="?")}, "no label 'bird'"),
+        ({"allow": {"a": ["bird"]}}, "no label 'bird'"),
+        ({"allow": {"a": ["cat"]}}, "'cat' is now"),
     ],
 )
-def test_options_that_cannot_be_meant(options, sentence):
-    with pytest.raises(UnlabelError, match=sentence):
+def test_options_that_cannot_be_meant(options, words):
+    with pytest.raises(UnlabelError, match=words):
         ServedFilter(FITTED, **options)
 
 
@@ -325,20 +319,40 @@ def test_it_needs_a_filter():
 
 
 def test_a_request_names_a_list():
-    lists = AllowLists({"few": ["dog", "lynx", "cat"], "none": ["cat"]})
-    served = ServedFilter(FITTED, allow=lists)
-    expected = FITTED.apply(ROWS, allow=lists.rows(["few"] * 6))
-    for _ in range(2):
-        found = answered(
-            served, [scores(), label_output(old_labels())], parameters={"allow_list": "few"}
-        )
-        np.testing.assert_array_equal(np.reshape(found["scores"]["data"], (6, -1)), expected)
-        assert set(found["label"]["data"]) <= {"dog", "lynx"}
-    for name, sentence in (("many", "unknown list 'many'"), ("none", "allows no label"), (3, "3")):
-        with pytest.raises(RequestError, match=sentence):
-            answered(served, [scores()], parameters={"allow_list": name})
-    with pytest.raises(RequestError, match="no lists are loaded"):
+    lists = {"few": ["dog", "lynx"], "one": ["canine"]}
+    served = ServedFilter(FITTED, allow=lists, rule=AnswerRule(0.3, unknown="?"))
+    expected = FITTED.apply(ROWS, allow=lists["few"])
+    answers = FITTED.answer(ROWS, served.rule, allow=lists["few"]).tolist()
+    assert {*answers} == {"dog", "lynx", "?"}
+    found = answered(
+        served, [scores(), label_output(old_labels())], parameters={"allow_list": "few"}
+    )
+    np.testing.assert_array_equal(np.reshape(found["scores"]["data"], (6, -1)), expected)
+    assert found["label"]["data"] == answers
+    for request, words in (
+        ({"parameters": {"allow_list": "many"}}, "unknown list 'many': the lists are 'few', 'one'"),
+        ({"parameters": {"allow_list": 3}}, "is 3"),
+        ({}, "names no list"),
+    ):
+        with pytest.raises(RequestError, match=words):
+            answered(served, [scores()], **request)
+    with pytest.raises(RequestError, match="there are no lists with names"):
         answered(ServedFilter(FITTED), [scores()], parameters={"allow_list": "few"})
+
+
+def test_one_list_is_for_all_requests():
+    found = answered(ServedFilter(FITTED, allow=["dog", "lynx"]), [scores()])["scores"]["data"]
+    expected = FITTED.apply(ROWS, allow=["dog", "lynx"])
+    np.testing.assert_array_equal(np.reshape(found, (6, -1)), expected)
+
+
+def test_a_row_without_an_allowed_label_is_unknown():
+    certain = [scores([[0, 0, 1, 0, 0]]), label_output(["fox"])]
+    with pytest.raises(ProtocolError, match="unknown has no name"):
+        answered(ServedFilter(MASK, allow=["dog"]), certain)
+    served = ServedFilter(MASK, allow=["dog"], rule=AnswerRule(unknown="?"))
+    found = answered(served, certain)
+    assert (found["scores"]["data"], found["label"]["data"]) == ([1, 0, 0, 0], ["?"])
 
 
 @pytest.mark.parametrize("number", [1, 2, 99])
@@ -348,8 +362,8 @@ def test_classification(number):
     expected = []
     for row in FITTED.apply(ROWS).tolist():
         best = sorted(range(len(row)), key=lambda at, row=row: (-row[at], at))[:number]
-        expected += [f"{row[at]:f}:{at}:{FITTED.classes[at]}" for at in best]
-    shape = [6, min(number, len(FITTED.classes))]
+        expected += [f"{row[at]:f}:{at}:{FITTED.classes_out[at]}" for at in best]
+    shape = [6, min(number, len(FITTED.classes_out))]
     assert (found["datatype"], found["shape"], found["data"]) == ("BYTES", shape, expected)
 
 
@@ -378,7 +392,7 @@ def test_the_output_is_found_by_its_shape_or_name():
     found = answered(ServedFilter(FITTED, output="b"), two)
     assert found["a"] == two[0]
     assert found["b"]["shape"] == [6, 3]
-    with pytest.raises(MissingConfidencesError, match="no output 'c', only 'a', 'b': use output"):
+    with pytest.raises(MissingConfidencesError, match="no output 'c', only 'a', 'b': name"):
         answered(ServedFilter(FITTED, output="c"), two)
     with pytest.raises(MissingConfidencesError, match="None of the outputs \\('a'\\) has 5"):
         answered(ServedFilter(FITTED), [scores(ROWS[:, :2], name="a")])
@@ -396,18 +410,18 @@ def test_an_answer_needs_outputs(answer):
 def test_rows_that_are_no_probabilities_are_refused(bad):
     rows = ROWS.copy()
     rows[4, 1] = bad
-    with pytest.raises(UnlabelError, match="Row 4 "):
+    with pytest.raises(UnlabelError, match="Row 4: "):
         answered(ServedFilter(FITTED), [scores(rows)])
 
 
 def test_logits_are_filtered_as_apply_does():
-    fitted = FITTED.taking("logits")
+    fitted = replace(FITTED, kind="logits")
     found = answered(ServedFilter(fitted), [scores(ROWS * 7 - 3)])["scores"]
     expected = fitted.apply(ROWS * 7 - 3)
     np.testing.assert_array_equal(np.reshape(found["data"], expected.shape), expected)
 
 
-NEW = [str(label) for label in FITTED.classes]
+NEW = [str(label) for label in FITTED.classes_out]
 NAMES = [
     ([*LABELS], NEW),
     (dict(enumerate(LABELS)), {str(at): label for at, label in enumerate(NEW)}),
@@ -556,7 +570,7 @@ def test_it_needs_no_http_library():
     ],
 )
 def test_other_labels_than_the_filters_are_refused(labels):
-    served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+    served = ServedFilter(THREE)
     scores = {"name": "scores", "datatype": "FP64", "shape": [1, 3], "data": [0.5, 0.3, 0.2]}
     [key] = labels
     for answer in (
@@ -570,8 +584,7 @@ def test_other_labels_than_the_filters_are_refused(labels):
 
 
 def test_probabilities_are_not_taken_for_logits():
-    fitted = OutputFilter.mask(["cat", "dog", "fox"], ["cat"], input="logits")
-    served = ServedFilter(fitted)
+    served = ServedFilter(replace(THREE, kind="logits"))
     probabilities, logits = scores([[0.5, 0.3, 0.2]]), scores([[0.5, -0.3, 0.2]])
     message = "'scores' cannot be filtered: The rows are probab"
     with pytest.raises(ProtocolError, match=message):

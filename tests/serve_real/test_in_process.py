@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 from serving import ask, free_port
-from unlabel import LabelRemover
+from unlabel import OutputFilter
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "serve.md"
 MLSERVER = Path(sys.executable).with_name("mlserver")
@@ -28,8 +28,10 @@ def test_the_runtime_of_the_docs_filters_its_answers(tmp_path, running):
     model = LogisticRegression(max_iter=200).fit(flowers.data, labels)
     joblib.dump(model, tmp_path / "model.joblib")
     confidences = model.predict_proba(flowers.data)
-    remover = LabelRemover(remove=["versicolor"], classes=model.classes_).fit(confidences, labels)
-    remover.filter_.save(tmp_path / "changed.safetensors")
+    fitted = OutputFilter.fit(
+        confidences, labels, classes=model.classes_, remove=["versicolor"], method="mask"
+    )
+    fitted.save(tmp_path / "changed.safetensors")
     settings = {
         "name": "flowers",
         "implementation": "runtime.FilteredModel",
@@ -49,8 +51,8 @@ def test_the_runtime_of_the_docs_filters_its_answers(tmp_path, running):
     with running([MLSERVER, "start", "."], port, "flowers", tmp_path / "log", **options):
         answer = json.loads(ask(port, "POST", "/v2/models/flowers/infer", body).body)
     found = {output["name"]: output for output in answer["outputs"]}
-    expected = remover.filter_.apply(model.predict_proba(rows))
+    expected = fitted.apply(model.predict_proba(rows))
     assert found["predict_proba"]["shape"] == [*expected.shape]
     np.testing.assert_array_equal(np.ravel(found["predict_proba"]["data"]), expected.ravel())
-    tops = [remover.classes_[column] for column in expected.argmax(axis=1)]
+    tops = [fitted.classes_out[column] for column in expected.argmax(axis=1)]
     assert found["predict"]["data"] == tops

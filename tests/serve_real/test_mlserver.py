@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
 from serving import ask, free_port, serving
-from unlabel import LabelRemover
+from unlabel import OutputFilter
 
 MLSERVER = Path(sys.executable).with_name("mlserver")
 ROWS = 8
@@ -38,12 +38,13 @@ class Model:
     """A model, its filter, and rows to ask about."""
 
     def __init__(self, make, folder):
-        features, labels, retired = make()
+        features, labels, removed = make()
         self.estimator = LogisticRegression(max_iter=200).fit(features, labels)
         self.name = make.__name__
         self.rows = features[:: len(features) // ROWS].astype(np.float32)
-        remover = LabelRemover(remove=retired, classes=self.estimator.classes_)
-        self.filter = remover.fit(self.estimator.predict_proba(features), labels).filter_
+        confidences = self.estimator.predict_proba(features)
+        options = {"classes": self.estimator.classes_, "remove": removed, "method": "mask"}
+        self.filter = OutputFilter.fit(confidences, labels, **options)
         self.file = folder / f"{self.name}.safetensors"
         self.filter.save(self.file)
         (folder / self.name).mkdir()
@@ -122,7 +123,7 @@ def test_the_predictions_are_the_top_labels(ports, model, binary):
     answer = asked(ports[1], model, "predict", "predict_proba", binary=binary)
     own = asked(ports[0], model, "predict", binary=binary).as_numpy("predict")
     top = model.filter.apply(model.estimator.predict_proba(model.rows)).argmax(axis=1)
-    expected = np.array([model.filter.classes[i] for i in top])
+    expected = np.array([model.filter.classes_out[i] for i in top])
     given = answer.as_numpy("predict")
     assert given.shape == own.shape
     assert given.dtype == own.dtype
@@ -132,7 +133,7 @@ def test_the_predictions_are_the_top_labels(ports, model, binary):
 
 def test_metadata_show_the_new_shape(ports, model):
     direct, through = (ask(port, "GET", f"/v2/models/{model.name}").json for port in ports)
-    direct["outputs"][0]["shape"] = [-1, len(model.filter.classes)]
+    direct["outputs"][0]["shape"] = [-1, len(model.filter.classes_out)]
     given = through["outputs"][0]
     assert {key: given[key] for key in ("name", "datatype", "shape")} == {
         key: direct["outputs"][0][key] for key in ("name", "datatype", "shape")

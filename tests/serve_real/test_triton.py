@@ -131,7 +131,7 @@ def test_the_answers_are_those_of_apply_to_the_bit(served, client, own, names, s
         assert given.dtype == np.float32
         np.testing.assert_array_equal(given, expected)
     if names != ["probabilities"]:
-        top = [served.filter.classes[i] for i in expected.argmax(axis=1)]
+        top = [served.filter.classes_out[i] for i in expected.argmax(axis=1)]
         assert as_texts(answer.as_numpy("label")) == top
         assert answer.as_numpy("label").shape == (len(ROWS), 1)
     given = {each["name"] for each in answer.get_response()["outputs"]}
@@ -160,7 +160,7 @@ def test_classification_has_the_form_of_tritons_own(served, client, direct, own,
         texts[name] = each.infer("animals", [tensor], outputs=[output]).as_numpy("probabilities")
     assert texts["own"].shape == texts["new"].shape == (len(ROWS), 3)
     rows = {"own": own, "new": served.filter.apply(own)}
-    labels = {"own": LABELS, "new": served.filter.classes}
+    labels = {"own": LABELS, "new": served.filter.classes_out}
     for name in texts:  # Triton's own answers show that the expectation is right
         for row, given in zip(rows[name], texts[name], strict=True):
             best = sorted(range(len(row)), key=lambda i: -row[i])[:3]
@@ -171,7 +171,7 @@ def test_classification_has_the_form_of_tritons_own(served, client, direct, own,
 def test_metadata_and_health(served, client):
     found = client.get_model_metadata("animals")
     shapes = {output["name"]: output["shape"] for output in found["outputs"]}
-    assert shapes == {"probabilities": [-1, len(served.filter.classes)], "label": [-1, 1]}
+    assert shapes == {"probabilities": [-1, len(served.filter.classes_out)], "label": [-1, 1]}
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("animals")

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from unlabel import OutputFilter, UnlabelError
-from unlabel.torch import FilterModule, remove_labels
+from unlabel.torch import FilterModule, attach
 
 FITTED = OutputFilter.mask([*"abcd"], {"a": None, "b": "c"}, input="logits")
 ROWS = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
@@ -95,7 +95,7 @@ def assert_filtered(output, name, allow=None):
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_one_entry_is_filtered_and_the_others_are_as_they_were(name):
-    filtered = remove_labels(Model(name), FITTED, key=CONTAINERS[name][1])
+    filtered = attach(Model(name), FITTED, key=CONTAINERS[name][1])
     assert_filtered(filtered(ROWS), name)
     assert_filtered(filtered(ROWS, allow=ALLOW), name, ALLOW)
 
@@ -106,7 +106,7 @@ def test_containers_of_other_kinds_stay_what_they_are(kind):
         def forward(self, rows):
             return kind(hidden=rows + 1, logits=rows)
 
-    output = remove_labels(Making(), FITTED, key="logits")(ROWS)
+    output = attach(Making(), FITTED, key="logits")(ROWS)
     assert type(output) is kind
     torch.testing.assert_close(output.logits, FilterModule(FITTED)(ROWS))
     assert torch.equal(output.hidden, ROWS + 1)
@@ -142,7 +142,7 @@ class Copied(Shared):
 @pytest.mark.parametrize("kind", [Shared, Copied])
 def test_the_models_own_mapping_is_not_changed(kind):
     given = kind(logits=ROWS)
-    filtered = remove_labels(torch.nn.Identity(), FITTED, key="logits")
+    filtered = attach(torch.nn.Identity(), FITTED, key="logits")
     if kind is Shared:
         with pytest.raises(UnlabelError, match=r"\(Shared\) shares its entries with its copies"):
             filtered(given)
@@ -158,7 +158,7 @@ def test_nothing_of_the_models_output_is_changed():
             return self.output
 
     model = Keeping()
-    output = remove_labels(model, FITTED, key="logits")(ROWS)
+    output = attach(model, FITTED, key="logits")(ROWS)
     assert model.output["logits"] is ROWS
     assert output["more"] is model.output["more"]
     assert isinstance(output, dict)
@@ -168,7 +168,7 @@ def test_nothing_of_the_models_output_is_changed():
 # PyTorch itself makes no default dictionary in one graph.
 @pytest.mark.parametrize("name", [name for name in CONTAINERS if name != "default dict"])
 def test_a_model_with_a_container_is_one_graph(name):
-    filtered = remove_labels(Model(name), FITTED, key=CONTAINERS[name][1])
+    filtered = attach(Model(name), FITTED, key=CONTAINERS[name][1])
     compiled = torch.compile(filtered, fullgraph=True, backend="aot_eager")
     assert_filtered(compiled(ROWS, allow=ALLOW), name, ALLOW)
 
@@ -178,7 +178,7 @@ def test_a_model_with_a_container_is_one_graph(name):
 # PyTorch exports no dataclasses that it was not told of.
 @pytest.mark.parametrize("name", [name for name in CONTAINERS if name != "dataclass"])
 def test_a_model_with_a_container_is_exported(name, strict):
-    filtered = remove_labels(Model(name), FITTED, key=CONTAINERS[name][1])
+    filtered = attach(Model(name), FITTED, key=CONTAINERS[name][1])
     batch = {0: torch.export.Dim("batch")}
     exported = torch.export.export(
         filtered, (ROWS[:2],), dynamic_shapes={"rows": batch}, strict=strict
@@ -187,7 +187,7 @@ def test_a_model_with_a_container_is_exported(name, strict):
 
 
 def test_a_model_with_a_key_can_be_pickled_and_copied():
-    filtered = remove_labels(TwoOutputs(), FITTED, key="logits")
+    filtered = attach(TwoOutputs(), FITTED, key="logits")
     for again in (pickle.loads(pickle.dumps(filtered)), copy.deepcopy(filtered)):
         assert torch.equal(again(ROWS)["logits"], filtered(ROWS)["logits"])
 
@@ -209,7 +209,7 @@ WITHOUT_KEY = {
 @pytest.mark.parametrize("key", [None, "scores", 7, -1])
 @pytest.mark.parametrize("name", WITHOUT_KEY)
 def test_without_the_right_key_the_entries_are_named(name, key):
-    filtered = remove_labels(Model(name), FITTED, key=key)
+    filtered = attach(Model(name), FITTED, key=key)
     with pytest.raises(UnlabelError) as caught:
         filtered(ROWS)
     usual = 0 if name == "tuple" else "logits"
@@ -221,11 +221,11 @@ def test_without_the_right_key_the_entries_are_named(name, key):
 
 def test_a_key_needs_a_container_with_a_tensor():
     with pytest.raises(UnlabelError, match=r"output \(Tensor\) has no entries: leave out key=0\.$"):
-        remove_labels(torch.nn.Identity(), FITTED, key=0)(ROWS)
+        attach(torch.nn.Identity(), FITTED, key=0)(ROWS)
     with pytest.raises(UnlabelError, match="The filter was given NoneType: give one tensor of"):
-        remove_labels(Model("dict"), FITTED, key="loss")(ROWS)
+        attach(Model("dict"), FITTED, key="loss")(ROWS)
     for key in (True, 1.5, ["logits"]):
         with pytest.raises(UnlabelError, match="is not a name or a number: name an entry of the"):
-            remove_labels(torch.nn.Identity(), FITTED, key=key)
+            attach(torch.nn.Identity(), FITTED, key=key)
     with pytest.raises(UnlabelError, match=r"has the entries : name .* such as key='logits'\.$"):
-        remove_labels(torch.nn.Identity(), FITTED)({})
+        attach(torch.nn.Identity(), FITTED)({})

@@ -1,11 +1,9 @@
 """Which dimension holds the labels, and what is left open when a module is exported."""
 
 # ruff: noqa: E402  (optional libraries are looked for first)
-import contextlib
 import copy
 import pickle
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from golden_integrations import INPUTS, golden_case, golden_filter
 from unlabel import OutputFilter, UnlabelError
-from unlabel.torch import FilteredModel, FilterModule, operator, remove_labels
+from unlabel.torch import FilteredModel, FilterModule, attach
 
 Dim = torch.export.Dim
 HINTS = [Dim("batch"), Dim.AUTO, Dim.DYNAMIC]
@@ -49,7 +47,7 @@ def test_a_shape_that_leaves_the_dimension_open_is_refused(shape):
     ids=str,
 )
 def test_the_dimension_given_as_dim_is_filtered(shape, dim):
-    fitted = golden_filter("calibrated", "logits")
+    fitted = golden_filter("osr", "logits")
     rows = rows_of(*shape)
     result = FilterModule(fitted, dim=dim)(rows)
     expected = np.apply_along_axis(lambda row: fitted.apply(row[None])[0], dim, rows.numpy())
@@ -73,22 +71,6 @@ def test_channels_last_in_memory_is_not_channels_last_in_shape():
     assert torch.equal(module(turned), module(images))
 
 
-def test_kernels_get_the_dimension_given_as_dim_without_a_copy(monkeypatch):
-    given = []
-    kernels = SimpleNamespace(
-        filter_rows=lambda *arguments: given.append(arguments) or arguments[0]
-    )
-    monkeypatch.setattr("unlabel.torch.kernels", kernels, raising=False)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    monkeypatch.setattr("unlabel.torch.module.filter_rows", operator._in_kernels)
-    images = rows_of(2, 10, 3, 4)
-    FilterModule(golden_filter("osr", "logits"), dim=1)(images)
-    rows, _, dim, _, _, order, pulls, *_ = given[0]
-    assert rows is images
-    assert dim == 1
-    assert (order.dtype, pulls.dtype) == (torch.int64, torch.float32)
-
-
 @pytest.mark.parametrize("hint", HINTS, ids=str)
 @pytest.mark.parametrize("method", ["osr", "mask"])
 @pytest.mark.parametrize("input", INPUTS)
@@ -106,7 +88,7 @@ def test_an_exported_module_takes_any_batch(method, input, hint):
 @pytest.mark.parametrize("hint", HINTS, ids=str)
 @pytest.mark.parametrize("how", ["in order", "by name"])
 def test_an_exported_model_takes_any_batch(hint, how):
-    filtered = remove_labels(torch.nn.Linear(4, 10), golden_filter("osr", "logits"))
+    filtered = attach(torch.nn.Linear(4, 10), golden_filter("osr", "logits"))
     open_sizes = {"input": {0: hint}} if how == "by name" else ({0: hint},)
     exported = torch.export.export(filtered, (torch.ones(2, 4),), dynamic_shapes=open_sizes)
     for size in (1, 2, 7):
@@ -120,7 +102,7 @@ class TwoInputs(torch.nn.Module):
 
 
 def test_an_exported_model_keeps_the_names_of_its_arguments():
-    filtered = remove_labels(TwoInputs(), golden_filter("osr", "logits"))
+    filtered = attach(TwoInputs(), golden_filter("osr", "logits"))
     batch = {0: Dim("batch")}
     exported = torch.export.export(
         filtered,
@@ -165,7 +147,7 @@ def test_an_exported_segmentation_takes_any_size():
 
 
 def test_a_filtered_model_can_be_pickled_and_copied():
-    filtered = remove_labels(torch.nn.Linear(4, 10), golden_filter("osr", "logits"))
+    filtered = attach(torch.nn.Linear(4, 10), golden_filter("osr", "logits"))
     images = torch.rand(3, 4)
     for again in (pickle.loads(pickle.dumps(filtered)), copy.deepcopy(filtered)):
         assert isinstance(again, FilteredModel)
@@ -180,5 +162,5 @@ def test_a_model_of_torchscript_is_filtered_too(made):
     with warnings.catch_warnings(action="ignore"):  # TorchScript is on its way out
         scripted = torch.jit.script(model) if made == "script" else torch.jit.trace(model, rows)
     fitted = OutputFilter.mask([0, 1, 2], [1], input="logits")
-    expected = remove_labels(model, fitted)(rows)
-    torch.testing.assert_close(remove_labels(scripted, fitted)(rows), expected)
+    expected = attach(model, fitted)(rows)
+    torch.testing.assert_close(attach(scripted, fitted)(rows), expected)

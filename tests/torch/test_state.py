@@ -16,7 +16,7 @@ from golden_integrations import CLASSES, GOLDEN, golden_filter
 from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter
 from unlabel import OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
-from unlabel.torch import FilterModule, remove_labels
+from unlabel.torch import FilterModule, attach
 
 ROWS = torch.tensor(GOLDEN["probabilities"])
 
@@ -46,8 +46,8 @@ OTHER_LABELS = {
 @pytest.mark.parametrize("method", ["osr", "mask"])
 def test_the_state_of_other_labels_is_refused(method, how):
     fitted = golden_filter(method, "logits")
-    state = remove_labels(torch.nn.Linear(4, 10), with_labels(fitted, OTHER_LABELS[how]))
-    model = remove_labels(torch.nn.Linear(4, 10), fitted)
+    state = attach(torch.nn.Linear(4, 10), with_labels(fitted, OTHER_LABELS[how]))
+    model = attach(torch.nn.Linear(4, 10), fitted)
     with pytest.raises(UnlabelError, match=r"for other labels than 'airplane', 'auto.* and 2 more"):
         model.load_state_dict(state.state_dict())
 
@@ -100,7 +100,7 @@ def test_the_largest_numbers_may_become_infinite_in_float32(form):
     # References that are all on their own label rule out any residual next to another label.
     fitted = fit_filter(np.eye(4), range(4), remove=[0, 1])
     module = FilterModule(fitted).float()
-    assert module.numbers.isinf().any()
+    assert module.no_residual_below.isinf().any()
     rows = torch.tensor([[0.7, 0.1, 0.2, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0.5, 0.5, 0, 0]])
     result = module(rows.requires_grad_(form == "with a gradient"))
     expected = torch.tensor(fitted.apply(rows.detach().numpy()))

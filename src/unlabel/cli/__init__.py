@@ -92,12 +92,12 @@ def onnx(
 
     The outputs keep their names; an output with the top label is computed anew.
     """
-    from unlabel.onnx import graft_file
+    from unlabel.onnx import attach_to_file
 
     refuse_existing(out, force=force)
     refuse_swapped(model, filter, "a model", ".onnx")
     fitted = of_kind(OutputFilter.load(filter), kind)
-    changed = graft_file(model, fitted, out, output=output)
+    changed = attach_to_file(model, fitted, out, output=output)
     print_line(f"{out}: {count_changes(fitted)} in {', '.join(changed)}.")
 
 
@@ -144,7 +144,7 @@ def inspect(
                 progress=progress,
             )
         if json:
-            typer.echo(as_json(found.as_dict()))
+            typer.echo(as_json(found.to_dict()))
         else:
             console.print(show(found, all_labels=all))
         return

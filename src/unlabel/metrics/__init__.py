@@ -36,7 +36,6 @@ from unlabel.metrics._rows import (
     row_sums,
     rows_and_columns,
 )
-from unlabel.metrics._unknown import unknown_share, unknown_threshold
 
 __all__ = [
     "Coverage",
@@ -56,7 +55,6 @@ __all__ = [
     "removed_mass",
     "top_label_changed",
     "unknown_share",
-    "unknown_threshold",
 ]
 
 # The least that a probability counts as inside a logarithm. Softmax outputs in float32 hardly go
@@ -232,7 +230,7 @@ def kl_divergence(outputs: Any, reference: Any, *, epsilon: float = EPSILON) -> 
     array([ 0.693, 13.122])
     """
     if not epsilon > 0:
-        problem = f"{epsilon!r} has no logarithm: give a number above 0."
+        problem = f"The number {epsilon!r} has no logarithm: give a number above 0."
         raise UnlabelError(problem, argument="epsilon")
     return by_row(partial(kl_of, epsilon=epsilon), *comparable_rows(outputs, reference))
 
@@ -346,3 +344,22 @@ def top_label_changed(
         )
     column_before = known_columns(names_after, names)
     return np.asarray(rows.argmax(axis=1) != column_before[rows_after.argmax(axis=1)])
+
+
+def unknown_share(removed_mass: Any, above: Any) -> Float64s:
+    """Compute the share of rows whose removed mass is above each threshold.
+
+    Those are the rows that an answer rule with that `max_removed_mass` answers with unknown. NaN
+    without rows.
+
+    Examples
+    --------
+    >>> unknown_share([.1, .5, .6, .9], [0, .5, .9])
+    array([1. , 0.5, 0. ])
+    """
+    mass = np.sort(np.asarray(removed_mass, dtype=np.float64))
+    if mass.ndim != 1:
+        raise UnlabelError(f"The removed masses have the shape {mass.shape}: give one per row.")
+    n_above = len(mass) - np.searchsorted(mass, np.asarray(above, dtype=np.float64), side="right")
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.divide(n_above, len(mass)))

@@ -72,7 +72,7 @@ def rows_and_columns(
     names, labels = as_classes(classes), as_labels(chosen, what)
     columns = known_columns(labels, names)
     if (columns < 0).any():
-        raise no_such_label(labels[int(np.argmin(columns))], names)
+        raise no_such_label(labels[int(np.argmin(columns))], names, argument=what)
     return checked_rows(confidences, "probabilities", names), columns
 
 

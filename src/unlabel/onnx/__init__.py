@@ -41,10 +41,10 @@ MAX_FILE_BYTES = 2**31 - 1  # no protobuf message is longer
 WEIGHT_BYTES = 1 << 20
 
 
-def graft(
+def attach(
     model: str | os.PathLike[str] | ModelProto,
     filter: OutputFilter,
-    input: InputKind | None = None,
+    kind: InputKind | None = None,
     *,
     output: str | None = None,
 ) -> ModelProto:
@@ -56,7 +56,7 @@ def graft(
         A classifier. It is not modified.
     filter : OutputFilter
         A fitted filter of method "osr" or "mask".
-    input : {"probabilities", "logits"}, optional
+    kind : {"probabilities", "logits"}, optional
         The kind of confidences that the model gives, by default the kind the filter was fitted on.
         It is refused if the model's last operators contradict it.
     output : str, optional
@@ -75,21 +75,21 @@ def graft(
     --------
     >>> from onnx.parser import parse_model
     >>> from unlabel import LabelRemover
-    >>> from unlabel.onnx import graft
+    >>> from unlabel.onnx import attach
     >>> model = parse_model('''<ir_version: 8, opset_import: ["": 17]>
     ... tiny (float[N,3] logits) => (float[N,3] scores) { scores = Softmax<axis=1>(logits) }''')
     >>> mask = LabelRemover(remove=[1], method="mask").fit([[.5, .3, .2]]).filter_
-    >>> graft(model, mask).graph.output[0].type.tensor_type.shape.dim[1].dim_value
+    >>> attach(model, mask).graph.output[0].type.tensor_type.shape.dim[1].dim_value
     2
     """
     require_filter(filter)
-    filter = filter.taking(input)
+    filter = filter.taking(kind)
     if isinstance(model, ModelProto):
         grafted = copy.deepcopy(model)
-        _graft(grafted, filter, output, "The model")
+        _attach(grafted, filter, output, "The model")
     elif isinstance(model, str | os.PathLike):
         grafted = _read(Path(model))
-        _graft(grafted, filter, output, str(model))
+        _attach(grafted, filter, output, str(model))
         _load_external_data(grafted, Path(model))
     else:
         raise UnlabelError(
@@ -99,29 +99,27 @@ def graft(
     return grafted
 
 
-def graft_file(
+def attach_to_file(
     model: Path,
     filter: OutputFilter,
     out: Path,
     *,
     output: str | None = None,
-    overwrite: bool,
 ) -> list[str]:
     """Append a filter to a model's file, and return the names of the outputs that changed.
 
     External data is written to one file beside `out`.
     """
-    atomic.refuse_existing(out, overwrite=overwrite)
     out = atomic.behind_links(out)
     data = out.with_name(f"{out.name}.data")
     grafted = _read(model)
     external = any(map(uses_external_data, grafted.graph.initializer))
-    changed = _graft(grafted, filter, output, str(model))
+    changed = _attach(grafted, filter, output, str(model))
     _load_external_data(grafted, model)
     with ExitStack() as stack:  # the data appears before the model that refers to it
-        part = stack.enter_context(atomic.whole_file(out, overwrite=overwrite))
+        part = stack.enter_context(atomic.whole_file(out))
         if external:
-            data_part = stack.enter_context(atomic.whole_file(data, overwrite=overwrite))
+            data_part = stack.enter_context(atomic.whole_file(data))
         folder = stack.enter_context(atomic.folder_beside(out))
         options = {"save_as_external_data": external, "location": data.name}
         onnx.save_model(grafted, folder / out.name, format="protobuf", **options)
@@ -132,7 +130,7 @@ def graft_file(
     return changed
 
 
-def _graft(model: ModelProto, fitted: OutputFilter, output: str | None, what: str) -> list[str]:
+def _attach(model: ModelProto, fitted: OutputFilter, output: str | None, what: str) -> list[str]:
     """Append a filter to the model itself, and return the names of the outputs that changed."""
     if fitted.method == "literal":
         raise UnlabelError(
@@ -166,8 +164,8 @@ def _graft(model: ModelProto, fitted: OutputFilter, output: str | None, what: st
     found = input_kind(reader, head, len(fitted.classes_in), opset)
     if found not in (None, fitted.input):
         raise UnlabelError(
-            f"The output {head.output!r} holds {found} and the filter takes {fitted.input}: give "
-            f"input={found!r} (--input {found})."
+            f"The output {head.output!r} holds {found} and the filter takes {fitted.input}: "
+            f"declare that the model gives {found}."
         )
     changed = _insert(model.graph, reader, head, fitted, opset)
     _describe(model, fitted, changed)

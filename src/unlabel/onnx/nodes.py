@@ -9,18 +9,15 @@ drops a Mul or Div by a single constant that is 1 in float32: it gets matrices a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from unlabel._method.chain import Recipe
-from unlabel._method.merge import Merge
 from unlabel._method.split import LARGEST_LEAD, NOTHING
-from unlabel._typing import Float64s, InputKind
+from unlabel._typing import Columns, Float64s, InputKind
 from unlabel.filter import OutputFilter
 
 Operand = str | float | npt.NDArray[Any]  # a tensor's name, or a constant
@@ -38,7 +35,7 @@ class Nodes:
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     def add(self, op: str, *operands: Operand, result: str = "", **attributes: Any) -> str:
-        """Add a node of one result, and give the result's name."""
+        """Add a node of one result, and return the result's name."""
         return self._add(op, operands, [result or self._name(op)], attributes)[0]
 
     def split(self, tensor: str, sizes: Sequence[int]) -> list[str]:
@@ -77,53 +74,79 @@ class Nodes:
         return f"{self.prefix}{op}_{len(self.all)}"
 
 
+class Arrays(NamedTuple):
+    """A filter's recipe, with the retained labels in the order of their destinations.
+
+    Labels that are split stand there once per part. A step only takes sums over the labels that it
+    leaves, multiplies them all by one number and adds its share. So it makes no difference that
+    they are split before it, and columns to add up then lie side by side without another Gather,
+    which takes as long as all the rest of a mask.
+    """
+
+    order: Columns  # the model's columns, those of labels that steps remove first
+    residual_weights: Float64s  # (k, n)
+    shares: Float64s  # (k, n)
+    diagonal: Float64s  # (k,)
+    complement: Float64s  # (k,)
+    share_sums: Float64s  # (k,)
+    parts: Float64s  # the part of its label that each retained column is
+    sizes: Columns | None  # the numbers of columns to add up, if any
+    temperature: float
+
+
+def arrays_of(fitted: OutputFilter) -> Arrays:
+    """Return the arrays of a filter."""
+    recipe, merge = fitted.recipe, fitted.recipe.merge
+    steps, removed = len(recipe.pulls), len(recipe.removed)
+    # A filter without steps needs only the retained labels.
+    at, parts, sizes = np.arange(removed - steps, len(recipe.order)), np.ones(1), None
+    if merge is not None:
+        at = np.concatenate([at[:steps], removed + merge.sources])
+        parts, sizes = merge.weights, np.diff(merge.starts, append=len(merge.sources))
+    shares = recipe.shares[:, at]
+    shares[:, steps:] *= parts
+    diagonal, complement, _, share_sums = recipe.numbers
+    return Arrays(
+        recipe.order[at].astype(np.int64),
+        recipe.pulls[:, at],
+        shares,
+        diagonal,
+        complement,
+        share_sums,
+        np.broadcast_to(parts, len(at) - steps),
+        sizes,
+        fitted.temperature,
+    )
+
+
 def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
     """Add the nodes that turn confidences into probabilities of the result's labels."""
-    recipe, weights = _by_destination(fitted.recipe)
-    masses = _masses(nodes, recipe, confidences, fitted.input)
-    if (weights != 1).any():
-        retired = np.ones(len(recipe.pulls))
-        masses = nodes.add("Mul", masses, np.concatenate([retired, weights]))
-    result = _redistribute(nodes, recipe, masses, weights / weights.sum())
-    if recipe.merge is not None:
-        result = _add_up(nodes, recipe.merge, result)
-    if fitted.temperature == 1:
-        return result
-    # What counts as nothing stays nothing at any temperature.
-    counts = nodes.add("Greater", result, NOTHING)
-    logs = nodes.add("Log", nodes.add("Where", counts, result, 0.0))
-    temperatures = np.full(len(fitted.classes), fitted.temperature)
-    return nodes.add("Softmax", nodes.add("Div", logs, temperatures), axis=1)
+    arrays = arrays_of(fitted)
+    ordered = nodes.add("Gather", confidences, arrays.order, axis=1)
+    rows, kind = nodes.add("Cast", ordered, to=TensorProto.DOUBLE), fitted.input
+    if arrays.temperature != 1:
+        rows, kind = _calibrated(nodes, rows, kind, arrays), "logits"
+    masses = _masses(nodes, rows, arrays) if kind == "logits" else rows
+    if (arrays.parts != 1).any():
+        removed = np.ones(len(arrays.diagonal))
+        masses = nodes.add("Mul", masses, np.concatenate([removed, arrays.parts]))
+    result = _redistribute(nodes, arrays, masses)
+    return result if arrays.sizes is None else _add_up(nodes, arrays.sizes, result)
 
 
-def _by_destination(recipe: Recipe) -> tuple[Recipe, Float64s]:
-    """Put the retained labels in the order of their destinations, split ones once per part.
-
-    The second result is the part of its label that each of them is. A step only takes sums over
-    the labels that it leaves, multiplies them all by one number and adds its share. So it makes
-    no difference that they are split before it, and columns to add up then lie side by side
-    without another Gather, which takes as long as all the rest of a mask.
-    """
-    merge, k = recipe.merge, len(recipe.removed)
-    if merge is None:
-        return recipe, np.ones(len(recipe.retained))
-    at = np.concatenate([np.arange(k), k + merge.sources])
-    shares = recipe.shares[:, at]
-    shares[:, k:] *= merge.weights
-    changed = {"order": recipe.order[at], "pulls": recipe.pulls[:, at], "shares": shares}
-    return replace(recipe, **changed, retained=recipe.retained[merge.sources]), merge.weights
+def _calibrated(nodes: Nodes, rows: str, kind: InputKind, arrays: Arrays) -> str:
+    """Return logits at the filter's temperature."""
+    if kind == "probabilities":
+        # What counts as nothing stays nothing at any temperature.
+        counts = nodes.add("Greater", rows, NOTHING)
+        rows = nodes.add("Log", nodes.add("Where", counts, rows, 0.0))
+    return nodes.add("Div", rows, np.full(len(arrays.order), arrays.temperature))
 
 
-def _masses(nodes: Nodes, recipe: Recipe, confidences: str, input: InputKind) -> str:
-    """Give rows as positive masses in the recipe's order, as `unlabel._method.split` does."""
-    steps, retained = len(recipe.pulls), len(recipe.retained)
-    # A recipe without steps needs only the retained labels.
-    order = recipe.order[len(recipe.order) - retained - steps :]
-    ordered = nodes.add("Gather", confidences, order.astype(np.int64), axis=1)
-    rows = nodes.add("Cast", ordered, to=TensorProto.DOUBLE)
-    if input == "probabilities":
-        return rows
-    gone, kept = nodes.split(rows, [steps, retained]) if steps else ("", rows)
+def _masses(nodes: Nodes, logits: str, arrays: Arrays) -> str:
+    """Return positive masses, those of the retained labels on a scale of their own."""
+    steps, retained = len(arrays.diagonal), len(arrays.parts)
+    gone, kept = nodes.split(logits, [steps, retained]) if steps else ("", logits)
     # Finite even if all retained logits are -inf: a difference of infinities is not a number.
     low = nodes.add("Max", nodes.over_columns("ReduceMax", kept), np.finfo(np.float64).min)
     kept = nodes.add("Sub", kept, low)
@@ -135,22 +158,27 @@ def _masses(nodes: Nodes, recipe: Recipe, confidences: str, input: InputKind) ->
     return nodes.add("Exp", nodes.add("Concat", *parts, axis=1))
 
 
-def _redistribute(nodes: Nodes, recipe: Recipe, rows: str, uniform: Float64s) -> str:
-    """Give the vectors over the retained labels, as `unlabel._method.chain` does."""
-    if not len(recipe.pulls):
+def _redistribute(nodes: Nodes, arrays: Arrays, rows: str) -> str:
+    """Return the vectors over the retained labels, as the core does."""
+    steps = len(arrays.diagonal)
+    if not steps:
         total = nodes.over_columns("ReduceSum", rows)
         counts, divided = nodes.add("Greater", total, NOTHING), nodes.add("Div", rows, total)
-        return nodes.add("Where", counts, divided, uniform)
-    for step in range(len(recipe.pulls)):
-        diagonal, complement, _, weight = recipe.numbers[:, step, None, None]
-        pull, share = recipe.pulls[step, step + 1 :, None], recipe.shares[None, step, step + 1 :]
-        label, others = nodes.split(rows, [1, len(pull)])
+        return nodes.add("Where", counts, divided, arrays.parts / arrays.parts.sum())
+    for step in range(steps):
+        diagonal, complement, share_sum = (
+            each[step, None, None]
+            for each in (arrays.diagonal, arrays.complement, arrays.share_sums)
+        )
+        weights = arrays.residual_weights[step, step + 1 :, None]
+        share = arrays.shares[None, step, step + 1 :]
+        label, others = nodes.split(rows, [1, len(weights)])
         rest = nodes.over_columns("ReduceSum", others)
-        along = nodes.add("MatMul", others, pull)
-        # `mixing`, with rho and 1 - rho times the row's mass. The latter is added up.
+        along = nodes.add("MatMul", others, weights)
+        # rho and 1 - rho, times the row's mass. The latter is added up.
         residual = nodes.add("Gemm", label, diagonal, along, beta=-1.0)
         remainder = nodes.add("Gemm", label, complement, nodes.add("Add", rest, along))
-        shared = nodes.add("MatMul", nodes.add("Max", residual, 0.0), weight)
+        shared = nodes.add("MatMul", nodes.add("Max", residual, 0.0), share_sum)
         total = nodes.add("Add", remainder, shared)
         own = nodes.add("Div", nodes.add("Div", remainder, total), rest)
         given = nodes.add("Div", shared, total)
@@ -161,9 +189,8 @@ def _redistribute(nodes: Nodes, recipe: Recipe, rows: str, uniform: Float64s) ->
     return rows
 
 
-def _add_up(nodes: Nodes, merge: Merge, rows: str) -> str:
-    """Add up columns that lie side by side, as `unlabel._method.merge` does."""
-    sizes = np.diff(merge.starts, append=len(merge.sources))
+def _add_up(nodes: Nodes, sizes: Columns, rows: str) -> str:
+    """Add up columns that lie side by side."""
     blocks = [sizes[start : start + BLOCK] for start in range(0, len(sizes), BLOCK)]
     pieces: list[npt.NDArray[Any]] = []
     for is_merged, several in groupby(blocks, _is_merged):

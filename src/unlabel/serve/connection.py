@@ -155,7 +155,7 @@ class _Connection(asyncio.Protocol):
         if self._server.in_flight >= self._server.max_requests:
             raise HttpError(
                 503,
-                f"{self._server.max_requests} requests are in flight (--max-requests): try again.",
+                f"{self._server.max_requests} requests are in flight already: try again.",
                 [(b"retry-after", b"1")],
             )
         self._server.in_flight += 1
@@ -213,7 +213,7 @@ class _Connection(asyncio.Protocol):
             self._wait_for_request()
 
     async def _write(self, response: Response, *, closing: bool) -> bool:
-        """Write an answer; tell whether the client took it in time."""
+        """Write an answer. Return whether the client took it in time."""
         self._transport.writelines([response.head(closing=closing), response.body])
         if self._can_write.is_set():
             return True
@@ -281,7 +281,7 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
 
     def _too_large(self) -> HttpError:
-        return HttpError(413, f"The body has more than {self._server.max_body} bytes (--max-body).")
+        return HttpError(413, f"The body has more than {self._server.max_body} bytes.")
 
 
 def _too_long_head() -> HttpError:

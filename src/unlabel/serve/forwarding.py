@@ -26,7 +26,7 @@ OF_REWRITTEN = HOP_BY_HOP | OF_THE_BODY
 
 
 def error_message(response: Response) -> str | None:
-    """Give the message of an error, if it is one of the protocol."""
+    """Return the message of an error, if it is one of the protocol."""
     try:
         found = msgspec.json.decode(response.body[:10_000], type=dict[str, Any]).get("error")
     except JSON_ERRORS:
@@ -35,23 +35,23 @@ def error_message(response: Response) -> str | None:
 
 
 def passed(answer: Response) -> Response:
-    """Give an answer as it goes to the client, unchanged."""
+    """Return an answer as it goes to the client, unchanged."""
     return Response(answer.status, without(answer.headers, OF_ANSWERS), answer.body)
 
 
 def rewritten(answer: Response, body: bytes, headers: list[Header]) -> Response:
-    """Give an answer another body, and the headers that go with it."""
+    """Return an answer with another body, and the headers that go with it."""
     kept = without(answer.headers, OF_REWRITTEN)
     return Response(answer.status, [*kept, *headers], body)
 
 
 def unchanged(request: Request) -> list[Header]:
-    """Give the headers for a request that goes upstream as it is."""
+    """Return the headers for a request that goes upstream as it is."""
     return without(request.headers, OF_REQUESTS)
 
 
 def understood(request: Request) -> list[Header]:
-    """Give the headers for a request whose answer has to be read here."""
+    """Return the headers for a request whose answer has to be read here."""
     kept = without(request.headers, OF_READ)
     return [*kept, (b"accept-encoding", b"identity")]
 

@@ -77,7 +77,7 @@ class Response:
 
 
 def error_response(status: int, message: str, headers: Iterable[Header] = ()) -> Response:
-    """Give an error as the protocol writes it."""
+    """Return an error as the protocol writes it."""
     return Response(status, [JSON, *headers], msgspec.json.encode({"error": message}))
 
 

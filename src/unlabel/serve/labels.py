@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from unlabel._labels import known_columns
 from unlabel._typing import Columns, Floats, Label
 from unlabel.filter import OutputFilter
+from unlabel.labels import known_columns
 from unlabel.serve.protocol import (
     BYTES,
-    FLOATS,
     INTEGERS,
     JSON_ERRORS,
     NUMBERS,
@@ -27,7 +26,7 @@ from unlabel.serve.protocol import (
 
 WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,19}")
 SEPARATORS = (",", ", ", ";", "\n", "\t", " ")
-NAME_IT = "use labels (--label-output) to name the outputs that give labels, '' if none does."
+NAME_IT = "name the outputs that give labels, '' if none does."
 # Parameters that say which label each column is.
 OF_COLUMNS = ("labels", "classes", "class_names", "id2label", "label2id")
 
@@ -36,27 +35,26 @@ class LabelNames:
     """The names that outputs and parameters have for the labels of a model and of its filter."""
 
     def __init__(self, fitted: OutputFilter, unknown: Label | None) -> None:
-        self.fitted = fitted
-        # Behind the result's labels comes unknown, whose column is one past theirs.
-        self.answers = (*fitted.classes, *(() if unknown is None else (unknown,)))
+        self.fitted, self.unknown = fitted, unknown
+        self.answers = (*fitted.classes_out, unknown)  # the column of unknown is -1
         self.old_texts = [str(label) for label in fitted.classes_in]
-        self.new_texts = [str(label) for label in fitted.classes]
-        self._texts = np.array([str(label) for label in self.answers], dtype=object)
+        self.new_texts = [str(label) for label in fitted.classes_out]
+        self._texts = np.array([*self.new_texts, str(unknown)], dtype=object)
         self._old_labels = {*self.old_texts}
 
     def is_label_output(self, tensor: Tensor, rows: Floats) -> bool:
-        """Tell whether an output gives the label of each row: texts that are labels of the model.
+        """Whether an output gives the label of each row: texts that are labels of the model.
 
         Nobody can tell whether whole numbers are labels or counts, say: these must be named. So
-        must other numbers if labels are such numbers, and texts of which only some are labels.
+        must texts of which only some are labels.
         """
         if not _fits(tensor, rows):
             return False
-        if tensor.datatype in INTEGERS or (tensor.datatype in FLOATS and self._has_floats):
-            kind = "whole number" if tensor.datatype in INTEGERS else "number"
+        if tensor.datatype in INTEGERS:
             raise ProtocolError(
-                f"The output {tensor.name!r} has a {kind} per row, which may be its label: "
-                f"{NAME_IT}"
+                f"The output {tensor.name!r} has a whole number per row, which may be its label: "
+                f"{NAME_IT}",
+                argument="labels",
             )
         if tensor.datatype != BYTES:
             return False
@@ -67,22 +65,29 @@ class LabelNames:
         if others != texts:
             raise ProtocolError(
                 f"The output {tensor.name!r} has labels of the model and other texts, such as "
-                f"{min(others)!r}: {NAME_IT}"
+                f"{min(others)!r}: {NAME_IT}",
+                argument="labels",
             )
         return False
 
     def gives_labels(self, tensor: Tensor, rows: Floats) -> bool:
-        """Tell whether an output gives a text per row, all of which are labels of the model."""
+        """Whether an output gives a text per row, all of which are labels of the model."""
         if tensor.datatype != BYTES or not _fits(tensor, rows):
             return False
         return self._old_labels.issuperset(tensor.values().flat)
 
     def recomputed(self, tensor: Tensor, rows: Floats, answers: Columns) -> Tensor:
-        """Give an output of labels the new answers, columns of the result's labels."""
+        """Return an output of labels with the new answers, columns of the result's labels."""
         if not _fits(tensor, rows):
             raise ProtocolError(
                 f"The output {tensor.name!r} has the shape {[*tensor.shape]} in {tensor.datatype} "
                 f"and cannot be the labels of confidences of the shape {[*rows.shape]}."
+            )
+        if self.unknown is None and (answers < 0).any():
+            raise ProtocolError(
+                "A row has nothing on its allowed labels, and unknown has no name: give a rule "
+                "that names it.",
+                argument="rule",
             )
         if tensor.datatype == BYTES:
             new: Array = self._texts[answers]
@@ -97,21 +102,17 @@ class LabelNames:
         return all(_number(label) is not None for label in self.fitted.classes_in)
 
     @cached_property
-    def _has_floats(self) -> bool:
-        return any(isinstance(label, float) for label in self.fitted.classes_in)
-
-    @cached_property
-    def _numbering(self) -> tuple[set[float], list[float | None]]:
+    def _numbering(self) -> tuple[set[int], list[int | None]]:
         """The numbers of the model's labels, and of the answers.
 
         Labels that are numbers themselves stand for themselves, others for their columns in the
         model.
         """
         old = [_number(label) for label in self.fitted.classes_in]
-        new = [_number(label) for label in self.answers]
+        new = [None if label is None else _number(label) for label in self.answers]
         if self.are_numbers:
             return {number for number in old if number is not None}, new
-        columns = known_columns(self.fitted.classes, self.fitted.classes_in).tolist()
+        columns = known_columns(self.fitted.classes_out, self.fitted.classes_in).tolist()
         new[: len(columns)] = [None if column < 0 else column for column in columns]
         return {*range(len(old))}, new
 
@@ -133,7 +134,7 @@ class LabelNames:
         return np.array([names[column] for column in answers.tolist()], dtype=dtype)
 
     def renamed(self, parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Give parameters with the result's labels where they list the model's, if they do.
+        """Return parameters with the result's labels where they list the model's, if they do.
 
         Labels of the columns that are not the filter's, or in another order, are refused. Other
         parameters may be numbers for their own reasons.
@@ -153,7 +154,7 @@ class LabelNames:
         return {key: parameters[key] if value is None else value for key, value in new.items()}
 
     def _renamed_value(self, value: Any) -> Any:
-        """Give the result's labels in the form of the model's; None if these are not the value."""
+        """Return the result's labels in the form of the model's, None if it has not these."""
         if isinstance(value, str):
             return self._renamed_text(value)
         if not isinstance(value, list | tuple | dict) or len(value) != len(self.old_texts):
@@ -168,7 +169,7 @@ class LabelNames:
         return None
 
     def _lists_others(self, value: Any) -> bool:
-        """Tell whether a value that is not the model's labels lists as many, or some of them."""
+        """Whether a value that is not the model's labels lists as many, or some of them."""
         if isinstance(value, str) and value[:1] in ("[", "{"):
             with suppress(*JSON_ERRORS):
                 value = msgspec.json.decode(value)
@@ -182,7 +183,7 @@ class LabelNames:
         )
 
     def _are_others(self, parts: Sequence[str]) -> bool:
-        """Tell whether parts of a text, which may be a sentence, are a list of labels."""
+        """Whether parts of a text, which may be a sentence, are a list of labels."""
         known = self._old_labels.intersection(parts)
         is_whole = len(parts) == len(self.old_texts) and bool(known)
         return len(parts) > 1 and (is_whole or known.issuperset(parts))
@@ -203,29 +204,27 @@ class LabelNames:
         return [*map(str, labels)] == self.old_texts
 
     def _like(self, old: Sequence[Any]) -> Sequence[Any]:
-        """Give the result's labels, as texts if the old ones were."""
+        """Return the result's labels, as texts if the old ones were."""
         are_texts = all(isinstance(label, str) for label in old)
-        return self.new_texts if are_texts else self.fitted.classes
+        return self.new_texts if are_texts else self.fitted.classes_out
 
 
 def _fits(tensor: Tensor, rows: Floats) -> bool:
-    """Tell whether an output may have one label per row."""
+    """Whether an output may have one label per row."""
     lead = rows.shape[:-1]
     has_labels = tensor.datatype == BYTES or tensor.datatype in NUMBERS
     return has_labels and tensor.shape in (lead, (*lead, 1))
 
 
-def _number(label: Label) -> float | None:
-    """Read a label as a number, if it is one."""
-    if isinstance(label, bool):
-        return int(label)
+def _number(label: Label) -> int | None:
+    """Return a label as a number, if it is one."""
     if isinstance(label, str):
         return int(label) if WHOLE_NUMBER.fullmatch(label) else None
     return label
 
 
-def _holds(dtype: np.dtype[Any], number: float) -> bool:
+def _holds(dtype: np.dtype[Any], number: int) -> bool:
     if dtype.kind == "f":
         return True
     limits = np.iinfo(dtype)
-    return number == int(number) and limits.min <= number <= limits.max
+    return bool(limits.min <= number <= limits.max)

@@ -51,7 +51,7 @@ class Metrics:
             SECONDS,
         )
         self._masses = _Histogram(
-            "unlabel_removed_mass", "The mass of retired labels in a row.", MASSES
+            "unlabel_removed_mass", "The mass of removed labels in a row.", MASSES
         )
         self._in_flight = 0
         self._registry = CollectorRegistry()
@@ -86,7 +86,7 @@ class Metrics:
         return bytes(generate_latest(self._registry))
 
     def collect(self) -> Iterator[object]:
-        """Give everything to the library."""
+        """Yield all metrics, as the library asks for them."""
         yield GaugeMetricFamily("unlabel_requests_in_flight", "Requests now.", self._in_flight)
         counts = (self._requests, self._rows, self._changed, self._not_filtered, self._reloads)
         for each in (*counts, self._upstream, self._filter, self._masses):

@@ -68,6 +68,7 @@ def require_model_name(name: str) -> None:
     """Refuse a name that no path can have: its model would pass without a filter."""
     if FORBIDDEN.search(name):
         raise UnlabelError(
-            f"{name!r} cannot be the name of a model (--model): leave out slashes and "
-            "the characters % ; ? #."
+            f"{name!r} cannot be the name of a model: leave out slashes and the characters "
+            "% ; ? #.",
+            argument="model",
         )

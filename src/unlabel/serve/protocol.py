@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Raw
 
-from unlabel._labels import listing
 from unlabel.errors import UnlabelError
+from unlabel.labels import listing
 
 FLOATS = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8"}
 INTEGERS = {f"INT{8 * size}": f"<i{size}" for size in (1, 2, 4, 8)} | {
@@ -109,7 +109,7 @@ class Tensor:
         return isinstance(self.data, memoryview | bytes)
 
     def values(self) -> Array:
-        """Give its data as an array of its shape: numbers of its datatype, or texts as objects."""
+        """Return its data as an array of its shape: numbers, or strings as objects."""
         size = math.prod(self.shape)
         dtype = np.dtype(NUMBERS.get(self.datatype, object))
         values = self._of_binary(dtype, size) if self.is_binary else self._of_lists(dtype)
@@ -156,14 +156,14 @@ class Tensor:
         datatype: str | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> Tensor:
-        """Give the tensor with other values, in the form it came in."""
+        """Return the tensor with other values, in the form it came in."""
         datatype = datatype or self.datatype
         data = _as_binary(values, datatype) if self.is_binary else values.ravel().tolist()
         parameters = self.parameters if parameters is None else parameters
         return Tensor(self.name, datatype, values.shape, parameters, data)
 
     def as_fields(self) -> Any:
-        """Give its JSON object, which is what came if nothing changed."""
+        """Return its JSON object, which is what came if nothing changed."""
         if self.source is not None:
             return self.source
         fields: dict[str, Any] = {

@@ -35,9 +35,9 @@ class WatchedFilter:
         self.loaded = self._load()
 
     def reload(self, *, force: bool = False) -> bool:
-        """Load the file if it has changed; tell whether it was loaded.
+        """Load the file if it has changed, and return whether it was loaded.
 
-        An invalid file is an `UnlabelError`, once, and leaves the filter as it was.
+        An invalid or missing file is an error, once, and leaves the filter as it was.
         """
         signature = self._signature()
         if signature == self._seen and not force:
@@ -54,7 +54,8 @@ class WatchedFilter:
             if self._signature() == before and sha256_of(self.path) == digest:
                 self._seen = before
                 return Loaded(served, digest)
-        raise UnlabelError(f"{self.path} changes while it is read: write it elsewhere and move it.")
+        problem = "It changes while it is read: write it elsewhere and move it."
+        raise UnlabelError(problem, path=self.path)
 
     def _signature(self) -> Signature | None:
         try:

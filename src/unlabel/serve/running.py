@@ -116,7 +116,7 @@ class Server:
             if not watched.reload(force=is_forced):
                 return
         except Exception as error:  # or nobody would watch the files any longer
-            sentence = str(error) if isinstance(error, UnlabelError) else f"{error!r}."
+            sentence = str(error) if isinstance(error, UnlabelError | OSError) else f"{error!r}."
             problem: str | None = f"{sentence} The filter stays as it was."
         else:
             problem = None
@@ -133,7 +133,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UnlabelError(
-            f"{host}:{port} cannot be listened on: {reason}; choose another with --host and --port."
+            f"{host}:{port} cannot be listened on: {reason}; choose another port.",
+            argument="port",
         ) from error
     listening.setblocking(False)
     return listening

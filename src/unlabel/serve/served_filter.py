@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from unlabel._labels import as_labels, listing
-from unlabel._typing import Columns, Float64s, Floats, Label
-from unlabel.allow import Allowed, AllowLists, Unmatched
+from unlabel._typing import Booleans, Columns, Float64s, Floats
+from unlabel.allow import Allowed, bind
+from unlabel.answers import AnswerRule, answer_columns
 from unlabel.errors import UnlabelError
-from unlabel.filter import OutputFilter, require_filter
-from unlabel.serve.asked import Asked, RequestError, read_asked
+from unlabel.filter import FilteredRows, OutputFilter, outcome_of_filter, require_filter
+from unlabel.labels import listing
+from unlabel.serve.asked import ALLOW_LIST, Asked, RequestError, read_asked
 from unlabel.serve.labels import LabelNames
 from unlabel.serve.metadata import new_metadata
 from unlabel.serve.protocol import (
@@ -37,7 +37,7 @@ class MissingConfidencesError(ProtocolError):
     """An answer without the output that has the confidences."""
 
     def __init__(self, message: str, given: tuple[str, ...]) -> None:
-        super().__init__(message)
+        super().__init__(message, argument="output")
         self.given = given
 
 
@@ -63,18 +63,15 @@ class ServedFilter:
     labels : str or list of str, optional
         The outputs that give each row's label, by default those whose texts are labels of the
         model. An output with a whole number per row is refused unless the outputs are named.
-    allow : AllowLists, optional
-        Lists of allowed labels. A request names one in its parameter ``allow_list``.
-    allow_unmatched : {"error", "ignore"}
-        Refuse or ignore listed labels that the filter does not give.
-    unknown_above : float, optional
-        The answer in an output of labels is unknown where retired labels had more than this.
-    unknown : label
-        The name for unknown.
+    allow : labels, mapping of names to labels, or path, optional
+        The labels of the result that answers may have. Where lists have names, each request names
+        one in its parameter ``allow_list``.
+    rule : AnswerRule, optional
+        When the answer in an output of labels is unknown, which the rule must name.
 
     Examples
     --------
-    >>> fitted = OutputFilter.mask(["cat", "dog", "fox"], ["cat"])
+    >>> fitted = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
     >>> served = ServedFilter(fitted)
     >>> scores = {"name": "scores", "datatype": "FP64", "shape": [1, 3], "data": [.6, .3, .1]}
     >>> label = {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["cat"]}
@@ -89,37 +86,20 @@ class ServedFilter:
         *,
         output: str | None = None,
         labels: str | Iterable[str] | None = None,
-        allow: AllowLists | None = None,
-        allow_unmatched: Unmatched = "error",
-        unknown_above: float | None = None,
-        unknown: Label = "unknown",
+        allow: Any = None,
+        rule: AnswerRule | None = None,
     ) -> None:
         require_filter(fitted)
         self.fitted = fitted
         self.output = output
         labels = (labels,) if isinstance(labels, str) else labels
         self.labels = None if labels is None else tuple(labels)
-        self.unknown_above = unknown_above
-        if unknown_above is not None:
-            self._check_unknown(unknown_above, unknown)
-        self._names = LabelNames(fitted, None if unknown_above is None else unknown)
-        if allow is not None and fitted.method == "literal":
-            raise UnlabelError("method='literal' does not give probabilities: leave out `allow`.")
-        self._lists = None
+        self.rule = AnswerRule() if rule is None else _named(rule, fitted)
+        self._names = LabelNames(fitted, self.rule.unknown)
         if allow is not None:
-            self._lists = allow.matched(fitted.classes, fitted.removed, unmatched=allow_unmatched)
-        self._allowed: dict[str, Allowed] = {}
+            allow = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
+        self._lists = allow
         self._like_probabilities = 0  # the number of the latest rows that were, if logits are due
-
-    def _check_unknown(self, above: float, unknown: Label) -> None:
-        if not isinstance(above, Real) or not 0 <= above <= 1:
-            raise UnlabelError(
-                f"unknown_above (--unknown-above) is {above!r}: give a probability, from 0 to 1."
-            )
-        [unknown] = as_labels([unknown], "unknown")
-        if not str(unknown) or str(unknown) in map(str, self.fitted.classes):
-            which = f"{unknown!r} is a label of the result" if str(unknown) else "It has no name"
-            raise UnlabelError(f"{which}: give another name with unknown (--unknown).")
 
     def answer(
         self, answer: Mapping[str, Any], request: Mapping[str, Any] | None = None
@@ -156,7 +136,7 @@ class ServedFilter:
     def _new_parameters(
         self, parameters: Mapping[str, Any] | None, outputs: Sequence[Tensor], changes: Changes
     ) -> dict[str, Any]:
-        """Give the parameters of an answer, if they change.
+        """Return the parameters of an answer, if they change.
 
         Beside labels as the model's numbers, its list of labels stays. With the confidences too,
         whose columns are numbered anew, a client could take one for the other.
@@ -185,28 +165,30 @@ class ServedFilter:
         found = self._confidences(outputs)
         rows: Floats = found.values()
         flat = rows.reshape(-1, rows.shape[-1])
-        if self.fitted.input == "logits":
+        if self.fitted.kind == "logits":
             self._refuse_probabilities(found.name, flat)
         self._require_named_labels(outputs, rows)
-        filtered = self.fitted.filter_valid(
-            flat,
-            with_mass=True,
-            allowed=self._allowed_rows(asked.allow_list, len(flat)),
-            with_not_allowed=False,
-        )
-        mass: Any = filtered.removed_mass
-        top: Columns = filtered.rows.argmax(axis=1)
-        changed = self.fitted.has_changed(flat.argmax(axis=1), top)
-        if self.unknown_above is not None:
-            is_unknown = mass > self.unknown_above
-            top[is_unknown], changed = len(self.fitted.classes), changed | is_unknown
-        result = filtered.rows.reshape(*rows.shape[:-1], len(self.fitted.classes))
+        filtered, top = self._run(flat, self._allowed(asked.allow_list))
+        changed = outcome_of_filter(self.fitted).has_changed(flat.argmax(axis=1), top) | (top < 0)
+        result = filtered.confidences.reshape(*rows.shape[:-1], len(self.fitted.classes_out))
         new = [
             self._new_output(each, found, result, top, rows, asked)
             for each in outputs
             if asked.outputs is None or each.name in asked.outputs
         ]
-        return new, Changes(len(flat), int(np.count_nonzero(changed)), mass, found.name)
+        number = int(np.count_nonzero(changed))
+        return new, Changes(len(flat), number, filtered.removed_mass, found.name)
+
+    def _run(self, rows: Floats, allowed: Booleans | None) -> tuple[FilteredRows, Columns]:
+        """Filter rows, and answer them with columns of the result, -1 for unknown."""
+        filtered = self.fitted.run(rows if allowed is None else rows.astype(np.float64))
+        undivided = filtered.confidences, filtered.removed_mass
+        lists = None
+        if allowed is not None:  # a list divides by the rest, which the rule must not see
+            lists = Allowed(allowed[None], np.zeros(len(rows), dtype=np.intp))
+            matrix = np.broadcast_to(allowed, (len(rows), len(allowed)))
+            filtered = self.fitted.run(rows, allow=matrix)
+        return filtered, answer_columns(self.rule, self.fitted.classes_out, *undivided, lists)
 
     def _refuse_probabilities(self, name: str, rows: Floats) -> None:
         """Refuse probabilities in place of logits, which a single row may be by chance."""
@@ -215,7 +197,8 @@ class ServedFilter:
         except UnlabelError as error:
             self._like_probabilities += len(rows)
             if self._like_probabilities >= ENOUGH_TO_TELL:
-                raise ProtocolError(f"The output {name!r} cannot be filtered: {error}") from error
+                problem = f"The output {name!r} cannot be filtered: {error.problem}"
+                raise ProtocolError(problem, argument=error.argument) from error
         else:
             self._like_probabilities = 0
 
@@ -227,7 +210,8 @@ class ServedFilter:
             if self._names.gives_labels(each, rows):
                 raise ProtocolError(
                     f"The answer has no output {listing(self.labels)}, but {each.name!r} gives "
-                    "labels: name it with labels (--label-output), too."
+                    "labels: name it too.",
+                    argument="labels",
                 )
 
     def _confidences(self, outputs: Sequence[Tensor]) -> Tensor:
@@ -238,8 +222,8 @@ class ServedFilter:
             named = [tensor for tensor in outputs if tensor.name == self.output]
             if not named:
                 raise MissingConfidencesError(
-                    f"The answer has no output {self.output!r}, only {listing(given)}: use "
-                    "output (--output) to name the one with the confidences.",
+                    f"The answer has no output {self.output!r}, only {listing(given)}: name the "
+                    "one with the confidences.",
                     given,
                 )
             if named[0].datatype not in FLOATS or named[0].shape[-1:] != (n,):
@@ -254,38 +238,34 @@ class ServedFilter:
         if not fitting:
             raise MissingConfidencesError(
                 f"None of the outputs ({listing(given)}) has {n} labels in FP16, FP32 or FP64: "
-                "use output (--output) to name the output with the confidences.",
+                "name the output with the confidences.",
                 given,
             )
         raise ProtocolError(
-            f"The outputs {listing([each.name for each in fitting])} have {n} columns each: use "
-            "output (--output) to name the one with the confidences."
+            f"The outputs {listing([each.name for each in fitting])} have {n} columns each: name "
+            "the one with the confidences.",
+            argument="output",
         )
 
     def check(self, asked: Asked) -> None:
         """Refuse a request before the upstream works for it."""
-        self._allowed_rows(asked.allow_list, 0)
+        self._allowed(asked.allow_list)
 
-    def _allowed_rows(self, name: str | None, n_rows: int) -> Allowed | None:
-        if name is None:
-            return None
+    def _allowed(self, name: str | None) -> Booleans | None:
+        """Return which labels of the result a request may have, None if all."""
+        names = None if self._lists is None else self._lists.names
+        if name is None and names:
+            raise RequestError(
+                "The request names no list of allowed labels: name one in its parameter "
+                f"{ALLOW_LIST}; the lists are {listing(names)}."
+            )
+        if name is not None and name not in (names or ()):
+            known = f"the lists are {listing(names)}" if names else "there are no lists with names"
+            raise RequestError(f"The request names the unknown list {name!r}: {known}.")
         if self._lists is None:
-            raise RequestError(
-                f"The request names the list {name!r}, and no lists are loaded: load them with "
-                "allow (--allow)."
-            )
-        if name not in self._lists.names:
-            raise RequestError(
-                f"The request names the unknown list {name!r}: the lists are "
-                f"{listing(self._lists.names)}."
-            )
-        if name not in self._allowed:
-            try:
-                allowed = self._lists.of_rows([name], "error")
-            except UnlabelError as error:
-                raise RequestError(str(error)) from error
-            self._allowed[name] = Allowed(allowed.lists[allowed.of_row], allowed.of_row[:0])
-        return Allowed(self._allowed[name].lists, np.zeros(n_rows, dtype=np.intp))
+            return None
+        allowed: Booleans = self._lists.lists[names.index(name) if names and name else 0]
+        return allowed
 
     def _new_output(
         self,
@@ -314,7 +294,7 @@ class ServedFilter:
         return self._names.recomputed(tensor, rows, top) if is_label else tensor
 
     def _classified(self, result: Floats, number: int) -> Array:
-        """Give the best labels of each row as texts, `value:column:label`, the best first."""
+        """Return the best labels of each row as texts, `value:column:label`, the best first."""
         names = self._names.new_texts
         best = np.argsort(-result, axis=-1, kind="stable")[..., :number]
         values = np.take_along_axis(result, best, axis=-1)
@@ -325,11 +305,12 @@ class ServedFilter:
         return np.array(texts, dtype=object).reshape(best.shape)
 
     def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a model's metadata with the shape and the labels of the filter's result.
+        """Return a model's metadata with the shape and the labels of the filter's result.
 
         Examples
         --------
-        >>> served = ServedFilter(OutputFilter.mask(["cat", "dog", "fox"], ["cat"]))
+        >>> fitted = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
+        >>> served = ServedFilter(fitted)
         >>> scores = {"name": "scores", "datatype": "FP32", "shape": [-1, 3]}
         >>> served.metadata({"name": "animals", "outputs": [scores]})["outputs"][0]["shape"]
         [-1, 2]
@@ -337,7 +318,7 @@ class ServedFilter:
         return new_metadata(metadata, self._names, self.output)
 
     def rewrite_metadata(self, body: bytes) -> bytes:
-        """Give a model's metadata as it came over HTTP the shape and labels of the result."""
+        """Return a model's metadata as they come over HTTP with the result's shape and labels."""
         try:
             found = msgspec.json.decode(body, type=dict[str, Any])
             return msgspec.json.encode(self.metadata(found))
@@ -345,3 +326,18 @@ class ServedFilter:
             raise ProtocolError("The upstream's metadata is not a JSON object.") from error
         except (AttributeError, TypeError, IndexError, KeyError) as error:
             raise ProtocolError("The upstream's metadata has outputs that are not.") from error
+
+
+def _named(rule: AnswerRule, fitted: OutputFilter) -> AnswerRule:
+    """Return a rule whose unknown is a string, as answers are, or raise why it cannot be used."""
+    rule.least(fitted.classes_out)
+    if rule.unknown is None:
+        if rule.can_abstain:
+            raise UnlabelError(
+                "The rule can answer with unknown and has no name for it: give it one.",
+                argument="rule",
+            )
+        return rule
+    rule = replace(rule, unknown=str(rule.unknown))
+    rule.labels([*map(str, fitted.classes_out)], np.zeros(0, dtype=np.intp))
+    return rule

@@ -126,7 +126,7 @@ class Service:
         watched = self.filters.get(path.model)
         if watched is None:
             if self.only_filtered:
-                raise HttpError(404, f"The model {path.model!r} has no filter (--only-filtered).")
+                raise HttpError(404, f"The model {path.model!r} has no filter.")
             return await self._pass(handling, path)
         handling.model = path.model
         loaded = watched.loaded  # one filter, however long the request takes

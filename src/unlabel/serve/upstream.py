@@ -170,7 +170,7 @@ class _Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
         if self._size > self._max_body:
-            self._give_up(f"answered with more than {self._max_body} bytes (--max-body)")
+            self._give_up(f"answered with more than {self._max_body} bytes")
         else:
             self._body.append(body)
 

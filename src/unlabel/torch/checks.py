@@ -53,7 +53,7 @@ def check_allow(allow: Tensor, result: tuple[int, ...], dim: int) -> None:
 
 
 def which_dimension(shape: tuple[int, ...], n_labels: int) -> UnlabelError:
-    """Make the error for a shape that leaves open which dimension is that of the labels."""
+    """Return the error for a shape that leaves open which dimension is that of the labels."""
     return UnlabelError(
         f"The confidences have the shape {shape}: name the dimension of the {n_labels} labels, "
         "dim=1 for (N, C, ...) or dim=-1 for (N, ..., C)."
@@ -91,17 +91,17 @@ def refuse_other_filters(
         for name in ("labels", "order")
         if (tensor := state.get(prefix + name)) is not None and not tensor.is_meta
     }
-    labels, retired = module.digests, module.removed_columns
+    labels, removed = module.digests, module.removed_columns
     found = given.get("labels", labels)
-    pulls = state.get(prefix + "pulls", module.pulls)
+    diagonal = state.get(prefix + "diagonal", module.diagonal)
     if found[:DIGEST_SIZE] != labels[:DIGEST_SIZE]:
         difference = f"is for other labels than {listing(module.classes_in)}, or in another order"
-    elif given.get("order", retired)[: len(retired)] != retired:
-        names = [module.classes_in[column] for column in retired]
-        difference = f"retires other labels than {listing(names)}, or in another order"
+    elif given.get("order", removed)[: len(removed)] != removed:
+        names = [module.classes_in[column] for column in removed]
+        difference = f"removes other labels than {listing(names)}, or in another order"
     elif found != labels:
         difference = "sends labels to other destinations"
-    elif len(pulls) != len(module.pulls):
+    elif len(diagonal) != len(module.diagonal):
         difference = "is of another method"
     elif "labels" in given and f"{prefix}order" not in state:
         difference = "was saved by another version of unlabel"

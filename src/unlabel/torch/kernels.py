@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from unlabel.torch.recipe import Recipe
+
 # As in `unlabel._method.split`, for float32: a mass up to NOTHING counts as none, and a lead over
 # the retained labels up to LARGEST_LEAD.
 NOTHING = tl.constexpr(1e-30)
@@ -29,42 +31,43 @@ MOST_GROUPS = 65535  # of a grid's second dimension
 
 @triton.jit
 def _take_step(
-    retired,
+    removed,
     kept,
     total,
     at,
     has,
-    pulls,
+    weights,
     shares,
-    numbers,
+    diagonal,
+    complement,
+    share_sums,
     N: tl.constexpr,
-    RETIRED: tl.constexpr,
-    STEPS: tl.constexpr,
+    REMOVED: tl.constexpr,
 ):
     """Take the rows that have a residual through step `at`, which is each row's own or the same."""
-    step, label = tl.arange(0, retired.shape[1]), tl.arange(0, kept.shape[1])
-    is_step, is_label = (step < RETIRED)[None, :], (label < N - RETIRED)[None, :]
+    step, label = tl.arange(0, removed.shape[1]), tl.arange(0, kept.shape[1])
+    is_step, is_label = (step < REMOVED)[None, :], (label < N - REMOVED)[None, :]
     steps = at[:, None] * N + step[None, :]
-    labels = at[:, None] * N + RETIRED + label[None, :]
-    pull = tl.load(pulls + steps, mask=is_step, other=0.0)
-    kept_pull = tl.load(pulls + labels, mask=is_label, other=0.0)
-    along = tl.sum(retired * pull, axis=1) + tl.sum(kept * kept_pull, axis=1)
-    entry = tl.sum(tl.where(step[None, :] == at[:, None], retired, 0.0), axis=1)
-    left = total + tl.sum(tl.where(step[None, :] > at[:, None], retired, 0.0), axis=1)
+    labels = at[:, None] * N + REMOVED + label[None, :]
+    weight = tl.load(weights + steps, mask=is_step, other=0.0)
+    kept_weight = tl.load(weights + labels, mask=is_label, other=0.0)
+    along = tl.sum(removed * weight, axis=1) + tl.sum(kept * kept_weight, axis=1)
+    entry = tl.sum(tl.where(step[None, :] == at[:, None], removed, 0.0), axis=1)
+    left = total + tl.sum(tl.where(step[None, :] > at[:, None], removed, 0.0), axis=1)
     some = left > NOTHING
     left = tl.where(some, left, 1.0)
-    # `unlabel._method.chain.mixing`.
-    residual = tl.load(numbers + at) * entry - along
-    remainder = tl.load(numbers + STEPS + at) * entry + left + along
-    shared = residual * tl.load(numbers + 3 * STEPS + at)
+    residual = tl.load(diagonal + at) * entry - along
+    # The mass without the residual, added up: a subtraction would lose digits.
+    remainder = tl.load(complement + at) * entry + left + along
+    shared = residual * tl.load(share_sums + at)
     inverse = 1.0 / (remainder + shared)
     mixes = has & ((residual > 0) | (some == 0))
     own = tl.where(mixes, tl.where(some, remainder * inverse / left, 0.0), 1.0)[:, None]
     given = tl.where(mixes, tl.where(some, shared * inverse, 1.0), 0.0)[:, None]
-    retired = own * retired + given * tl.load(shares + steps, mask=is_step, other=0.0)
-    retired = tl.where(mixes[:, None] & (step[None, :] <= at[:, None]), 0.0, retired)
+    removed = own * removed + given * tl.load(shares + steps, mask=is_step, other=0.0)
+    removed = tl.where(mixes[:, None] & (step[None, :] <= at[:, None]), 0.0, removed)
     kept = own * kept + given * tl.load(shares + labels, mask=is_label, other=0.0)
-    return retired, kept, tl.sum(kept, axis=1)
+    return removed, kept, tl.sum(kept, axis=1)
 
 
 @triton.jit
@@ -72,9 +75,12 @@ def _filter_kernel(
     rows_ptr,
     out_ptr,
     order_ptr,
-    pulls,
+    weights,
     shares,
-    numbers,
+    diagonal,
+    complement,
+    no_residual_below,
+    share_sums,
     temperature_ptr,
     n_rows,
     group_stride,
@@ -85,7 +91,7 @@ def _filter_kernel(
     out_label_stride,
     lowest,
     N: tl.constexpr,
-    RETIRED: tl.constexpr,
+    REMOVED: tl.constexpr,
     STEPS: tl.constexpr,
     LOGITS: tl.constexpr,
     LOG_OUTPUT: tl.constexpr,
@@ -99,83 +105,93 @@ def _filter_kernel(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = row < n_rows
     step, label = tl.arange(0, STEP_TILE), tl.arange(0, KEPT_TILE)
-    is_step, is_label = step < RETIRED, label < N - RETIRED
+    is_step, is_label = step < REMOVED, label < N - REMOVED
     step_at = tl.load(order_ptr + step, mask=is_step, other=0).to(tl.int64)
-    label_at = tl.load(order_ptr + RETIRED + label, mask=is_label, other=0).to(tl.int64)
+    label_at = tl.load(order_ptr + REMOVED + label, mask=is_label, other=0).to(tl.int64)
     first = rows_ptr + group * group_stride + row * row_stride
     inside = there[:, None] & is_label[None, :]
     missing = float("-inf") if LOGITS else 0.0
     x = tl.load(first[:, None] + label_at[None, :] * label_stride, mask=inside, other=missing)
     x = x.to(tl.float32)
-    retired = tl.load(
+    removed = tl.load(
         first[:, None] + step_at[None, :] * label_stride,
         mask=there[:, None] & is_step[None, :],
         other=missing,
     ).to(tl.float32)
-    if LOGITS:
+    valid = there
+    if not LOGITS:
+        whole = tl.sum(x, axis=1) + tl.sum(removed, axis=1)
+        low = tl.minimum(tl.min(x, axis=1), tl.min(removed, axis=1))
+        valid = (low >= 0) & (tl.abs(whole - 1.0) <= TOLERANCE)
+    if IS_CALIBRATED:
+        temperature = tl.load(temperature_ptr)
+        if not LOGITS:
+            x = tl.where(x > 0, tl.log(x), float("-inf"))
+            removed = tl.where(removed > 0, tl.log(removed), float("-inf"))
+        x /= temperature
+        removed /= temperature
+    if LOGITS or IS_CALIBRATED:
         # The retained labels have a scale of their own, which a softmax would not leave them.
         kept_top = tl.max(x, axis=1)
-        top = tl.maximum(kept_top, tl.max(retired, axis=1))
+        top = tl.maximum(kept_top, tl.max(removed, axis=1))
         kept_top = tl.where(kept_top > float("-inf"), kept_top, 0.0)
-        retired = tl.exp(retired - top[:, None])
+        removed = tl.exp(removed - top[:, None])
         kept = tl.exp(x - kept_top[:, None])
-        whole = tl.sum(kept, axis=1) + tl.sum(retired, axis=1)
-        valid = (top > float("-inf")) & (whole < float("inf"))
+        whole = tl.sum(kept, axis=1) + tl.sum(removed, axis=1)
+        valid = valid & (top > float("-inf")) & (whole < float("inf"))
         kept *= tl.exp(tl.maximum(kept_top - top, -LARGEST_LEAD))[:, None]
     else:
         kept, kept_top = x, tl.zeros((ROWS,), tl.float32)
-        whole = tl.sum(kept, axis=1) + tl.sum(retired, axis=1)
-        low = tl.minimum(tl.min(kept, axis=1), tl.min(retired, axis=1))
-        valid = (low >= 0) & (tl.abs(whole - 1.0) <= TOLERANCE)
     total = tl.sum(kept, axis=1)
     done = tl.full((ROWS,), -1, tl.int32)
     if STEPS > 0 and IS_WALKED:
         for s in tl.static_range(STEPS):
-            entry = tl.sum(tl.where(step[None, :] == s, retired, 0.0), axis=1)
-            rest = total + tl.sum(tl.where(step[None, :] > s, retired, 0.0), axis=1)
-            quiet = tl.load(numbers + 2 * STEPS + s)
-            has = (entry > quiet * rest) | ((rest <= NOTHING) & (entry > 0))
+            entry = tl.sum(tl.where(step[None, :] == s, removed, 0.0), axis=1)
+            rest = total + tl.sum(tl.where(step[None, :] > s, removed, 0.0), axis=1)
+            limit = tl.load(no_residual_below + s)
+            has = (entry > limit * rest) | ((rest <= NOTHING) & (entry > 0))
             if tl.max(has.to(tl.int32), axis=0) > 0:
                 at = tl.full((1,), s, tl.int32)
-                retired, kept, total = _take_step(
-                    retired, kept, total, at, has, pulls, shares, numbers, N, RETIRED, STEPS
+                # fmt: off
+                removed, kept, total = _take_step(
+                    removed, kept, total, at, has,
+                    weights, shares, diagonal, complement, share_sums, N, REMOVED,
                 )
+                # fmt: on
                 done = tl.where(has, s, done)
     elif STEPS > 0:
-        quiet = tl.load(numbers + 2 * STEPS + step, mask=step < STEPS, other=float("inf"))
+        limit = tl.load(no_residual_below + step, mask=step < STEPS, other=float("inf"))
         going = 1
         while going > 0:
             # What the labels after a step have at least: as a difference it may be off by rounding.
-            sums = tl.cumsum(retired, axis=1, reverse=True)
-            rest = total[:, None] + tl.maximum(sums * SPARE - retired, 0.0)
-            loud = (retired > quiet[None, :] * rest) | ((rest <= NOTHING) & (retired > 0))
-            loud = loud & (step[None, :] > done[:, None]) & (step[None, :] < STEPS)
-            at = tl.min(tl.where(loud, step[None, :], STEP_TILE), axis=1)
+            sums = tl.cumsum(removed, axis=1, reverse=True)
+            rest = total[:, None] + tl.maximum(sums * SPARE - removed, 0.0)
+            may = (removed > limit[None, :] * rest) | ((rest <= NOTHING) & (removed > 0))
+            may = may & (step[None, :] > done[:, None]) & (step[None, :] < STEPS)
+            at = tl.min(tl.where(may, step[None, :], STEP_TILE), axis=1)
             has = at < STEP_TILE
             going = tl.max(has.to(tl.int32), axis=0)
             if going > 0:
                 at = tl.where(has, at, 0)
-                retired, kept, total = _take_step(
-                    retired, kept, total, at, has, pulls, shares, numbers, N, RETIRED, STEPS
+                # fmt: off
+                removed, kept, total = _take_step(
+                    removed, kept, total, at, has,
+                    weights, shares, diagonal, complement, share_sums, N, REMOVED,
                 )
+                # fmt: on
                 done = tl.where(has, at, done)
     some = total > NOTHING
     kept = tl.where(some[:, None], kept, 1.0)
-    total = tl.where(some, total, N - RETIRED)
-    if LOG_OUTPUT or IS_CALIBRATED:
+    total = tl.where(some, total, N - REMOVED)
+    if LOG_OUTPUT:
         logs = tl.where(kept > 0, tl.log(kept), LOG_OF_ZERO)
-        if LOGITS:  # rows as they came have logarithms that no exponential has cut off
+        if LOGITS or IS_CALIBRATED:
+            # Rows as they came have logarithms that no exponential has cut off.
             logs = tl.where((some & (done < 0))[:, None], x - kept_top[:, None], logs)
-        if IS_CALIBRATED:
-            logs /= tl.load(temperature_ptr)
         logs = tl.where(is_label[None, :], logs, float("-inf"))
         logs -= tl.max(logs, axis=1)[:, None]
-        powers = tl.exp(logs)
-        total = tl.sum(powers, axis=1)
-        if LOG_OUTPUT:
-            result = tl.maximum(logs - tl.log(total)[:, None], lowest)
-        else:
-            result = powers / total[:, None]
+        total = tl.sum(tl.exp(logs), axis=1)
+        result = tl.maximum(logs - tl.log(total)[:, None], lowest)
     else:
         result = kept * (1.0 / total)[:, None]
     result = tl.where(valid[:, None], result, float("nan"))
@@ -187,20 +203,10 @@ def _filter_kernel(
     )
 
 
-def filter_rows(
-    rows: Tensor,
-    n_retained: int,
-    dim: int,
-    logits: bool,
-    log_output: bool,
-    order: Tensor,
-    pulls: Tensor,
-    shares: Tensor,
-    numbers: Tensor,
-    temperature: Tensor | None = None,
-) -> Tensor:
-    """Filter a contiguous tensor whose labels lie along `dim`."""
-    n, steps = len(order), len(pulls)
+def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output: bool) -> Tensor:
+    """Filter a contiguous tensor whose labels lie along `dim`, by a recipe without a merge."""
+    n, steps, n_retained = len(recipe.order), len(recipe.diagonal), recipe.n_retained
+    dim %= rows.ndim
     before, after = prod(rows.shape[:dim]), prod(rows.shape[dim + 1 :])
     if after == 1:  # the labels lie side by side
         groups, n_rows, stride = 1, before, n
@@ -208,23 +214,23 @@ def filter_rows(
         groups, n_rows, stride = before, after, 1
     if groups > MOST_GROUPS:
         moved = rows.movedim(dim, -1).contiguous()
-        arrays = (order, pulls, shares, numbers, temperature)
-        result = filter_rows(moved, n_retained, moved.ndim - 1, logits, log_output, *arrays)
-        return result.movedim(-1, dim).contiguous()
+        return filter_rows(moved, recipe, -1, logits, log_output).movedim(-1, dim).contiguous()
     out = rows.new_empty((*rows.shape[:dim], n_retained, *rows.shape[dim + 1 :]))
     if out.numel() == 0:
         return out
     step_tile = triton.next_power_of_2(max(n - n_retained, 1))
     kept_tile = triton.next_power_of_2(n_retained)
     is_walked, rows_each = _tiling(step_tile + kept_tile, steps, after > 1)
+    weights, shares = recipe.residual_weights.float(), recipe.shares.float()
+    numbers = (recipe.diagonal, recipe.complement, recipe.no_residual_below, recipe.share_sums)
     _filter_kernel[triton.cdiv(n_rows, rows_each), groups](
         rows,
         out,
-        order,
-        pulls,
+        recipe.order,
+        weights,
         shares,
-        numbers,
-        temperature,
+        *torch.stack(numbers).float(),
+        None if recipe.temperature is None else recipe.temperature.float(),
         n_rows,
         n * after,
         stride,
@@ -234,11 +240,11 @@ def filter_rows(
         after,
         torch.finfo(rows.dtype).min,
         N=n,
-        RETIRED=n - n_retained,
+        REMOVED=n - n_retained,
         STEPS=steps,
         LOGITS=logits,
         LOG_OUTPUT=log_output,
-        IS_CALIBRATED=temperature is not None,
+        IS_CALIBRATED=recipe.temperature is not None,
         STEP_TILE=step_tile,
         KEPT_TILE=kept_tile,
         ROWS=rows_each,

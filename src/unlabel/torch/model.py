@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unlabel._typing import InputKind, Scores
+from unlabel._typing import InputKind
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.torch.module import FilterModule, Output
@@ -37,14 +37,13 @@ class FilteredModel(nn.Module):
         return with_entry(output, self.key, lambda confidences: self.filter(confidences, allow))
 
 
-def remove_labels(
+def attach(
     model: nn.Module,
     filter: OutputFilter,
-    input: InputKind | None = None,
+    kind: InputKind | None = None,
     *,
     output: Output = "probabilities",
     dim: int | None = None,
-    scores: Scores = "renormalised",
     key: Key | None = None,
 ) -> FilteredModel:
     """Append a filter to a model.
@@ -56,7 +55,7 @@ def remove_labels(
     ----------
     model : torch.nn.Module
         A model that returns one tensor of confidences, or a container with one.
-    filter, input, output, dim, scores
+    filter, kind, output, dim
         As in `FilterModule`.
     key : str or int, optional
         The entry of a dictionary, dataclass, tuple or list that holds the confidences, such as
@@ -70,14 +69,14 @@ def remove_labels(
     ...     def forward(self, rows):
     ...         return {"logits": rows.log(), "loss": None}
     >>> mask = OutputFilter.mask(["cat", "dog", "fox"], ["cat"], input="logits")
-    >>> remove_labels(Model(), mask, key="logits")(torch.tensor([[.6, .3, .1]]))
+    >>> attach(Model(), mask, key="logits")(torch.tensor([[.6, .3, .1]]))
     {'logits': tensor([[0.7500, 0.2500]]), 'loss': None}
     """
     if not isinstance(model, nn.Module):
         raise UnlabelError(f"The model is a {type(model).__name__}: give a torch.nn.Module.")
     if not (key is None or isinstance(key, Key)) or isinstance(key, bool):
         raise UnlabelError(f"key={key!r} is not a name or a number: name an entry of the outputs.")
-    module = FilterModule(filter, input, output=output, dim=dim, scores=scores)
+    module = FilterModule(filter, kind, output=output, dim=dim)
     if isinstance(model, torch.jit.ScriptModule):  # its class has no signature of its own
         return FilteredModel(model, module, key)
     model_class: Any = type(model)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unlabel._typing import SCORES, InputKind, Scores
+from unlabel._typing import InputKind
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
-from unlabel.torch.chain import Recipe, are_probabilities
+from unlabel.torch import plain
 from unlabel.torch.checks import check_allow, check_confidences, digests, refuse_other_filters
-from unlabel.torch.merge import Merge, arrays_of, groups_of
 from unlabel.torch.operator import filter_rows
+from unlabel.torch.recipe import MERGE, STEPS, Recipe, arrays_of
 from unlabel.validation import choice
 
 Output = Literal["probabilities", "log_probabilities"]
@@ -33,15 +32,13 @@ class FilterModule(nn.Module):
     ----------
     filter : OutputFilter
         A fitted filter of method "osr" or "mask".
-    input : {"probabilities", "logits"}, optional
+    kind : {"probabilities", "logits"}, optional
         The kind of confidences that the model gives, by default the kind the filter was fitted on.
     output : {"probabilities", "log_probabilities"}
         The kind of result. Log-probabilities are finite, even where a probability is 0.
     dim : int, optional
         The dimension of the labels, by default the last one of (C,), (N, C) and (N, T, C).
         It must be given for more dimensions, and for (N, T, C) if T equals C.
-    scores : {"renormalised", "absolute"}
-        With `allow`, divide the allowed labels by their sum, or leave them as they are.
 
     Notes
     -----
@@ -55,21 +52,20 @@ class FilterModule(nn.Module):
     >>> import torch
     >>> from unlabel import LabelRemover
     >>> rows = [[.7, .2, .1], [.6, .1, .3], [.1, .8, .1]]
-    >>> retired = LabelRemover(remove=[0]).fit(rows, [0, 0, 1]).filter_
-    >>> FilterModule(retired)(torch.tensor([[.6, .3, .1]]))
+    >>> fitted = LabelRemover(remove=[0]).fit(rows, [0, 0, 1]).filter_
+    >>> FilterModule(fitted)(torch.tensor([[.6, .3, .1]]))
     tensor([[0.7500, 0.2500]])
-    >>> FilterModule(retired)(torch.tensor([[.6, .3, .1]]), allow=torch.tensor([True, False]))
+    >>> FilterModule(fitted)(torch.tensor([[.6, .3, .1]]), allow=torch.tensor([True, False]))
     tensor([[1., 0.]])
     """
 
     def __init__(
         self,
         filter: OutputFilter,
-        input: InputKind | None = None,
+        kind: InputKind | None = None,
         *,
         output: Output = "probabilities",
         dim: int | None = None,
-        scores: Scores = "renormalised",
     ) -> None:
         super().__init__()
         require_filter(filter)
@@ -77,30 +73,18 @@ class FilterModule(nn.Module):
             raise UnlabelError(
                 "method='literal' is for audit and has no PyTorch form: use method='osr' or 'mask'."
             )
-        filter = filter.taking(input)
+        filter = filter.taking(kind)
         choice(output, OUTPUTS, "output")
         if not (dim is None or isinstance(dim, int)):
             raise UnlabelError(f"dim={dim!r} is not an integer: give the dimension of the labels.")
-        choice(scores, SCORES, "scores")
-        self.input, self.output, self.dim, self.scores = filter.input, output, dim, scores
-        self.classes, self.classes_in = filter.classes, filter.classes_in
+        self.kind, self.output, self.dim = filter.input, output, dim
+        self.classes_in, self.classes_out = filter.classes_in, filter.classes
         # These are buffers too, but buffers may have no values.
         self.removed_columns, self.digests = filter.removed_columns.tolist(), digests(filter)
-        recipe = filter.recipe
-        arrays: dict[str, Any] = {
-            "order": recipe.order,
-            "pulls": recipe.pulls,
-            "shares": recipe.shares,
-            "numbers": recipe.numbers,
-            "temperature": np.float64(filter.temperature),
-            "labels": np.array(self.digests, dtype=np.uint8),
-        }
-        self.groups: list[int] = []
-        if recipe.merge is not None:
-            arrays |= arrays_of(recipe.merge)
-            self.groups = groups_of(recipe.merge)
+        arrays, self.groups = arrays_of(filter)
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array))
+        self.register_buffer("labels", torch.tensor(self.digests, dtype=torch.uint8))
         self._note_temperature()
         self.register_load_state_dict_pre_hook(refuse_other_filters)
         self.register_load_state_dict_post_hook(FilterModule._note_temperature)
@@ -114,9 +98,36 @@ class FilterModule(nn.Module):
         allow : tensor of booleans, optional
             The labels of the result that each row may have: a tensor that broadcasts to the
             result, with its labels along `dim`. The others are 0, or the lowest finite number as
-            log-probabilities. Where the allowed labels have nothing, they share a renormalised
-            row equally.
+            log-probabilities. Where the allowed labels have nothing, they share the row equally.
         """
+        dim = self._checked_dim(confidences)
+        if allow is not None:
+            shape = list(confidences.shape)
+            shape[dim] = len(self.classes_out)
+            check_allow(allow, tuple(shape), dim)
+            allow = allow.expand(shape)
+        is_log = self.output == "log_probabilities"
+        return filter_rows(confidences, self._recipe(), dim, self.kind == "logits", is_log, allow)
+
+    def removed_mass(self, confidences: Tensor) -> Tensor:
+        """Return the probability of the removed labels, in float32 or float64.
+
+        Where it is above some threshold, the answer may be unknown. It is NaN where the result is.
+        """
+        rows = confidences.movedim(self._checked_dim(confidences), -1)
+        rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
+        logits = self.kind == "logits"
+        if self.is_calibrated:
+            rows, logits = plain.calibrated(rows, self.temperature, logits), True
+        if logits:
+            rows = rows.softmax(-1)
+        else:
+            is_valid = plain.are_probabilities(rows)
+            rows = (rows / rows.sum(-1, keepdim=True)).masked_fill(~is_valid, torch.nan)
+        return rows.index_select(-1, self.order[: len(self.removed_columns)]).sum(-1)
+
+    def _checked_dim(self, confidences: Tensor) -> int:
+        """Return the dimension of the labels, counted from the end."""
         check_confidences(confidences, len(self.classes_in), self.dim)
         if self.temperature.is_meta and not confidences.is_meta:
             raise UnlabelError(
@@ -124,45 +135,14 @@ class FilterModule(nn.Module):
                 "with assign=True or after to_empty(device=...)."
             )
         dim = -1 if self.dim is None else self.dim
-        dim = dim if dim < 0 else dim - confidences.ndim
-        if allow is not None:
-            shape = list(confidences.shape)
-            shape[dim] = len(self.classes)
-            check_allow(allow, tuple(shape), dim)
-            allow = allow.expand(shape)
-        return filter_rows(
-            confidences,
-            self._recipe(),
-            dim,
-            logits=self.input == "logits",
-            log_output=self.output == "log_probabilities",
-            allow=allow,
-            absolute=allow is not None and self.scores == "absolute",
-        )
-
-    def removed_mass(self, confidences: Tensor) -> Tensor:
-        """Return the probability of the retired labels, in float32 or float64.
-
-        Where it is above some threshold, the answer may be unknown. It is NaN where the result is.
-        """
-        check_confidences(confidences, len(self.classes_in), self.dim)
-        dim = -1 if self.dim is None else self.dim
-        rows = confidences.to(torch.promote_types(confidences.dtype, torch.float32))
-        if self.input == "logits":
-            rows = rows.softmax(dim)
-        else:
-            is_valid = are_probabilities(rows, dim)
-            rows = (rows / rows.sum(dim, keepdim=True)).masked_fill(~is_valid, torch.nan)
-        return rows.index_select(dim, self.order[: len(self.removed_columns)]).sum(dim)
+        return dim if dim < 0 else dim - confidences.ndim
 
     def _recipe(self) -> Recipe:
+        steps = [self.get_buffer(name) for name in ("order", *STEPS)]
+        merge = [self.get_buffer(name) if self.groups else None for name in MERGE]
+        temperature = self.temperature if self.is_calibrated else None
         n_retained = len(self.classes_in) - len(self.removed_columns)
-        arrays = (self.order, self.pulls, self.shares, self.numbers)
-        temperature, merge = self.temperature if self.is_calibrated else None, None
-        if self.groups:
-            merged = (self.sources, self.starts, self.weights, self.by_size, self.places)
-            merge = Merge(*merged, self.groups)
-        return Recipe(n_retained, *arrays, temperature, merge)
+        return Recipe._make([n_retained, *steps, temperature, *merge, self.groups])
 
     def _note_temperature(self, *loaded: object) -> None:
         """Look at the temperature once: looking at it for each tensor would wait for the device."""
@@ -179,4 +159,4 @@ class FilterModule(nn.Module):
 
     def extra_repr(self) -> str:
         """Describe the input and the output."""
-        return f"{len(self.classes_in)} {self.input} -> {len(self.classes)} {self.output}"
+        return f"{len(self.classes_in)} {self.kind} -> {len(self.classes_out)} {self.output}"

@@ -29,7 +29,7 @@ def test_no_folder_is_left_whenever_a_signal_comes_before_its_removal(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     with (
-        pytest.raises(UnlabelError, match=r"gone/out could not be written: No such file"),
+        pytest.raises(UnlabelError, match="gone/out: it could not be written: No such file"),
         folder_beside(tmp_path / "gone" / "out"),
     ):
         pass

@@ -4,15 +4,11 @@ import sys
 
 import numpy as np
 import pytest
-import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.distance import jensenshannon
-from scipy.special import rel_entr
 
-import doors
 import plain_metrics as plain
-from unlabel import UnlabelError, metrics
+from unlabel import LabelPlan, OutputFilter, UnlabelError, metrics
 
 RETAINED = ["dog", "fox", "owl", "eel"]
 REMOVED = ["cat", "bat"]
@@ -138,16 +134,20 @@ def test_ties_and_zeros(table, over, bins):
 
 
 def test_scikit_learn_and_scipy_agree():
+    judge = pytest.importorskip("sklearn.metrics")
+    distance = pytest.importorskip("scipy.spatial.distance")
+    special = pytest.importorskip("scipy.special")
     draw = np.random.default_rng(5)
     rows = draw.dirichlet(np.ones(4), 500)
     others = draw.dirichlet(np.ones(4), 500)
     labels = draw.integers(0, 4, 500)
-    by_sklearn = sklearn.metrics.log_loss(labels, rows, labels=range(4))
+    by_sklearn = judge.log_loss(labels, rows, labels=range(4))
     assert_close(metrics.log_loss(rows, labels, range(4)), by_sklearn)
-    recall = sklearn.metrics.recall_score(labels, rows.argmax(axis=1), average=None)
+    recall = judge.recall_score(labels, rows.argmax(axis=1), average=None)
     assert_close(metrics.label_accuracy(rows, labels, range(4)), recall)
-    assert_close(metrics.kl_divergence(rows, others), rel_entr(rows, others).sum(axis=1))
-    assert_close(metrics.jensen_shannon(rows, others), jensenshannon(rows, others, axis=1) ** 2)
+    assert_close(metrics.kl_divergence(rows, others), special.rel_entr(rows, others).sum(axis=1))
+    distances = distance.jensenshannon(rows, others, axis=1)
+    assert_close(metrics.jensen_shannon(rows, others), distances**2)
 
 
 def test_ranks_take_logits():
@@ -221,7 +221,7 @@ def test_a_bin_holds_its_upper_edge():
 def test_on_retained_is_what_mask_gives(dtype):
     rows = random_rows(np.random.default_rng(8), 500, len(ALL), dtype)
     rows[0] = np.eye(len(ALL))[0]
-    confidences, mass, _ = doors.run(doors.mask(ALL, REMOVED), rows)
+    confidences, mass, _ = OutputFilter.from_plan(LabelPlan(REMOVED), classes=ALL).run(rows)
     np.testing.assert_array_equal(metrics.on_retained(rows, ALL, RETAINED), confidences)
     np.testing.assert_allclose(metrics.removed_mass(rows, ALL, REMOVED), mass, atol=1e-15)
 
@@ -242,9 +242,20 @@ def test_inputs_are_never_written_to(pair):
     metrics.top_label_changed(p, RETAINED, q, RETAINED)
 
 
-def test_labels_of_several_types_keep_theirs():
+def test_strings_and_whole_numbers_are_different_labels():
     rows = [[0.9, 0.1], [0.2, 0.8]]
-    assert metrics.label_accuracy(rows, ["1", 1], ["1", 1]).tolist() == [1, 1]
+    assert metrics.label_accuracy(rows, ["b", 1], ["b", 1]).tolist() == [1, 1]
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1)), min_size=1),
+    st.lists(st.floats(-0.5, 1.5), max_size=5),
+)
+def test_the_share_of_unknown_is_counted(masses, thresholds):
+    thresholds = [*thresholds, *masses[:3]]
+    expected = [sum(mass > above for mass in masses) / len(masses) for above in thresholds]
+    assert metrics.unknown_share(masses, thresholds).tolist() == expected
+    assert np.isnan(metrics.unknown_share([], thresholds)).all()
 
 
 ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
@@ -256,15 +267,15 @@ ROWS = np.array([[0.5, 0.5], [0.25, 0.75]])
         (lambda: metrics.log_loss(ROWS, [0], [0, 1]), "one true label per row"),
         (lambda: metrics.log_loss(ROWS, [[0], [1]], [0, 1]), r"shape \(2, 1\): give one per row"),
         (lambda: metrics.log_loss(ROWS, ["0", "1"], [0, 1]), "such as '0', is among.* such as 0"),
-        (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), r"shape \(2, 2\), not \(rows, 3\)"),
-        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0 is not a probability vector"),
-        (lambda: metrics.coverage(ROWS * np.nan, [0, 1], [0, 1]), "Row 0 .* NaN"),
-        (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "appears twice in classes"),
-        (lambda: metrics.coverage(ROWS, [0, 1], [0, 1], over="ab"), "over='ab' is a string"),
-        (lambda: metrics.coverage(ROWS[:, :0], [0, 1], []), "no columns"),
-        (lambda: metrics.reliability_bins(ROWS, [0, 1], [0, 1], bins=0), "bins=0"),
+        (lambda: metrics.log_loss(ROWS, [0, 1], [0, 1, 2]), r"shape \(2, 2\), not \(..., 3\)"),
+        (lambda: metrics.log_loss(ROWS * 9, [0, 1], [0, 1]), "Row 0: it is not a prob"),
+        (lambda: metrics.coverage(ROWS * np.nan, [0, 1], [0, 1]), "Row 0: .* NaN"),
+        (lambda: metrics.coverage(ROWS, [0, 1], [0, 0]), "appears twice.*classes="),
+        (lambda: metrics.coverage(ROWS, [0, 1], [0, 1], over="ab"), "given as str.*over="),
+        (lambda: metrics.coverage(ROWS[:, :0], [0, 1], []), "a column per label"),
+        (lambda: metrics.reliability_bins(ROWS, [0, 1], [0, 1], bins=0), "0 bins"),
         (lambda: metrics.kl_divergence(ROWS, ROWS[:1]), r"\(2, 2\) and \(1, 2\) .* same rows and"),
-        (lambda: metrics.kl_divergence(ROWS, ROWS, epsilon=0), "epsilon=0"),
+        (lambda: metrics.kl_divergence(ROWS, ROWS, epsilon=0), "0 has no logarithm"),
         (lambda: metrics.on_retained(ROWS, ["dog", "fox"], ["fx"]), "no label 'fx'.* 'fox'"),
         (lambda: metrics.removed_mass(ROWS, ["dog", "fox"], ["cat"]), "no label 'cat'"),
         (lambda: metrics.top_label_changed(ROWS, [0, 1], ROWS[:1], [0, 1]), "2 rows before and 1"),
@@ -282,7 +293,7 @@ def test_every_public_function_shows_an_example():
         for name in metrics.__all__
         if inspect.isfunction(function := getattr(metrics, name))
     ]
-    assert len(public) == 16
+    assert len(public) == 15
     assert all(">>> " in inspect.getdoc(function) for function in public)
 
 

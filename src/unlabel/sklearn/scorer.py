@@ -12,18 +12,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
-from unlabel._labels import known_columns
+from unlabel._plans.outcome import REMOVED
 from unlabel._typing import Booleans, Columns, Floats, Label
 from unlabel.errors import UnlabelError
-from unlabel.plan import RETIRED
+from unlabel.filter import outcome_of_filter
+from unlabel.labels import known_columns
 from unlabel.validation import distinct_labels
 
 
 def retained_scorer(scoring: str) -> Any:
-    """Make a scikit-learn scorer that judges a changed classifier by rows of retained labels.
+    """Make a scikit-learn scorer that judges a classifier by rows of labels that stay.
 
     True labels are changed by the classifier's plan. Rows that then have no label are left out:
-    those of retired and split labels, and of labels that the model does not have. An answer of
+    those of removed and split labels, and of labels that the model does not have. An answer of
     unknown counts as wrong, but not as another label; scorers of probabilities do not see it.
 
     Parameters
@@ -37,7 +38,7 @@ def retained_scorer(scoring: str) -> Any:
     -------
     callable
         A scorer for `scoring=` of ``GridSearchCV`` or ``cross_val_score`` with a
-        `LabelRemovalClassifier`, alone, at the end of a pipeline or in a search of its own.
+        `RelabeledClassifier`, alone, at the end of a pipeline or in a search of its own.
 
     Examples
     --------
@@ -45,12 +46,12 @@ def retained_scorer(scoring: str) -> Any:
     >>> from sklearn.frozen import FrozenEstimator
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.model_selection import GridSearchCV
-    >>> from unlabel import LabelRemovalClassifier
+    >>> from unlabel.sklearn import RelabeledClassifier, retained_scorer
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LogisticRegression(max_iter=1000).fit(X, y)
-    >>> retired = LabelRemovalClassifier(FrozenEstimator(model), remove=[0])
+    >>> relabeled = RelabeledClassifier(FrozenEstimator(model), [0], method="mask")
     >>> scorer = retained_scorer("neg_log_loss")
-    >>> search = GridSearchCV(retired, {"calibrate": [False, True]}, scoring=scorer, cv=3)
+    >>> search = GridSearchCV(relabeled, {"calibrate": [False, True]}, scoring=scorer, cv=3)
     >>> search.fit(X, y).best_params_
     {'calibrate': True}
     """
@@ -66,11 +67,11 @@ def retained_scorer(scoring: str) -> Any:
 def _score(scorer: Any, estimator: Any, X: Any, y: Any) -> float:
     fitted = _changed_classifier(estimator).filter_
     truth = _columns(y, fitted.classes_in)
-    columns = np.where(truth < 0, RETIRED, fitted.outcome.columns[truth])
+    columns = np.where(truth < 0, REMOVED, outcome_of_filter(fitted).columns[truth])
     is_known = columns >= 0
     if not is_known.any():
-        raise UnlabelError("There are no rows of retained labels: give some to judge by.")
-    answers, columns = _Answers(estimator, fitted.classes, is_known), columns[is_known]
+        raise UnlabelError("No row has a true label that stays: give rows that have one.")
+    answers, columns = _Answers(estimator, fitted.classes_out, is_known), columns[is_known]
     told = _with_labels(scorer, answers.classes_, columns)
     with warnings.catch_warnings():  # of unknown, which is no true label
         warnings.filterwarnings("ignore", "y_pred contains classes not in y_true")
@@ -86,13 +87,13 @@ def _changed_classifier(estimator: Any) -> Any:
             estimator = estimator.steps[-1][1]
         else:
             raise UnlabelError(
-                f"The {type(estimator).__name__} has no filter: score a LabelRemovalClassifier."
+                f"The {type(estimator).__name__} has no filter: score a RelabeledClassifier."
             )
     return estimator
 
 
 def _with_labels(scorer: Any, every: Columns, truth: Columns) -> Any:
-    """Tell a scorer of probabilities all labels, and one of answers those that have rows."""
+    """Return a scorer of probabilities for all labels, one of answers for those with rows."""
     if "labels" not in signature(scorer._score_func).parameters:
         return scorer
     # Parts of a split have probabilities but no rows. Averages must not count them, or unknown.
@@ -121,7 +122,7 @@ class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.estimator.predict_proba(X)[self.rows])
 
     def predict(self, X: Any) -> Columns:
-        """Give the column of each answer, -1 if it is unknown."""
+        """Return the column of each answer, -1 if it is unknown."""
         return _columns(self.estimator.predict(X)[self.rows], self.labels)
 
 
