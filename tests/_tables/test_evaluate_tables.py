@@ -2,12 +2,12 @@
 
 import json
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import unlabel
 
 CLASSES = ["ant", "bee", "cat", "dog", "elk", "fox"]
@@ -244,6 +244,6 @@ def test_tables_of_another_length_are_refused_with_rows_skipped_too(incomplete, 
     code, _, error = evaluate("other.parquet")
     assert code == 2
     assert error == (
-        f"Error: other.parquet: it has {n_rows} rows and base.parquet 300: give the same rows in the "
-        "same order.\n"
+        f"Error: other.parquet: it has {n_rows} rows and base.parquet 300: give the same rows "
+        "in the same order.\n"
     )

@@ -10,9 +10,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import doors
 import pytest
 
+import doors
 import unlabel as package
 from commands import unlabel
 from unlabel import UnlabelError

@@ -1,13 +1,13 @@
 import csv
 import datetime
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import names_file, unlabel
 from unlabel import OutputFilter, UnlabelError
 from unlabel._tables.ahead import made_ahead

@@ -2,13 +2,13 @@
 
 import time
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import unlabel
 from unlabel._tables.files import csv_input
 
