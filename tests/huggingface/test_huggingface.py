@@ -38,7 +38,7 @@ from transformers import (
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 import unlabel.torch
-from golden_integrations import CLASSES, INPUTS, METHODS, golden_case, golden_filter
+from golden_integrations import CLASSES, KINDS, METHODS, golden_case, golden_filter
 from unlabel import LabelPlan, OutputFilter, UnlabelError
 from unlabel.huggingface import FILTER_FILE, attach
 
@@ -82,7 +82,7 @@ def logits_of(model, inputs):
         return model(**inputs).logits
 
 
-@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_pipeline_gives_the_numbers_of_numpy(bert, tokenizer, method, kind):
     logits = logits_of(bert, tokenizer(TEXTS, padding=True, return_tensors="pt")).numpy()
