@@ -17,7 +17,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_TARGETS := filters plans csv csv_gz feather jsonl npy npz parquet summaries
 SECONDS_EACH := 30
 
-.PHONY: demo test test-slow test-core test-lowest test-kernels test-sanitized test-wheel test-serve fuzz check docs bench bench-tables clean
+.PHONY: demo test test-slow test-core test-lowest test-wheel test-kernels test-sanitized test-serve fuzz check docs bench bench-tables clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unlabel demo --out demo
@@ -37,10 +37,6 @@ test-core: .venv-core/.core
 test-lowest: .venv-lowest/.core
 	.venv-lowest/bin/python -m pytest -q --hypothesis-profile=few tests/core
 
-# The kernel for GPUs in Triton's interpreter, on the CPU: 2 GB, and a minute.
-test-kernels: .venv-kernels/.kernels
-	TRITON_INTERPRET=1 .venv-kernels/bin/python -m pytest tests/torch/test_kernels.py
-
 # The compiled loops under AddressSanitizer and UBSan: the tests of the method on a copy of src.
 test-sanitized: $(VENV)/.test
 	rm -rf .sanitized && mkdir .sanitized && cp -r src setup.py pyproject.toml README.md LICENSE .sanitized
@@ -49,6 +45,10 @@ test-sanitized: $(VENV)/.test
 	PYTHONPATH=.sanitized/src LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m pytest -q --hypothesis-profile=few \
 		tests/core/_method tests/core/test_promises.py tests/core/test_shapes.py
+
+# The kernel for GPUs in Triton's interpreter, on the CPU: 2 GB, and a minute.
+test-kernels: .venv-kernels/.kernels
+	TRITON_INTERPRET=1 .venv-kernels/bin/python -m pytest tests/torch/test_kernels.py
 
 # Build the wheel, and use it in two environments with nothing else: bare, and with the commands and the demo.
 test-wheel:

@@ -50,8 +50,8 @@ def use_bare(folder: Path) -> None:
     import unlabel.metrics
 
     assert "sklearn" not in sys.modules
-    assert unlabel.metrics.accuracy(ROWS, LABELS, NAMES) == 1
-    found = {each.name: each for each in distributions() if each.name != "pip"}
+    assert unlabel.metrics.mean_accuracy(ROWS, LABELS, NAMES) == 1
+    found = {each.name: each for each in distributions() if each.name not in ("pip", "setuptools")}
     files = [each.locate_file(file) for each in found.values() for file in each.files or ()]
     size = sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).is_file())
     print(f"Bare: {len(found)} packages, {size / 1e6:.0f} MB: {', '.join(sorted(found))}.")

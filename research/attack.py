@@ -75,7 +75,7 @@ def attacked(task: Task) -> dict[str, float]:
     }
     if task.retrained_again is not None:
         outputs["retrained again"] = filters.softmax(task.retrained_again[judged])
-    gone = task.is_retired
+    gone = task.is_removed
     return {name: attack_auc(rows[gone], rows[~gone]) for name, rows in outputs.items()}
 
 

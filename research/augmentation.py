@@ -14,7 +14,7 @@ from research.suites import Recipe, Strong
 from research.torchvision_cpu import CutMix, MixUp, RandomChoice
 
 # ImageNet's, for every set: pretrained weights expect them, other models adapt to them, and they
-# do not depend on images of retired labels.
+# do not depend on images of removed labels.
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 GREY = (0.299, 0.587, 0.114)  # the weights of red, green and blue
 LARGEST_RATIO = 4 / 3  # of a crop's sides

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from research.arrays import Floats
-from unlabel import LabelRemover, OutputFilter
+from unlabel import LabelPlan, OutputFilter
 
 Kind = Literal["probabilities", "logits"]
 
@@ -20,15 +21,17 @@ def osr(
     calibrate: bool = False,
 ) -> OutputFilter:
     """Fit OSR on reference rows and their true labels."""
-    classes = range(confidences.shape[1])
-    remover = LabelRemover(remove=removed, classes=classes, input=kind, calibrate=calibrate)
-    fitted: OutputFilter = remover.fit(confidences, labels).filter_
-    return fitted
+    with warnings.catch_warnings():
+        # The experiments fit on few rows and on training rows, and say so themselves.
+        warnings.simplefilter("ignore", UserWarning)
+        return OutputFilter.fit(
+            confidences, labels, remove=list(removed), kind=kind, calibrate=calibrate
+        )
 
 
 def mask(n_labels: int, removed: Sequence[int], *, kind: Kind = "logits") -> OutputFilter:
     """Make the filter that drops labels and divides by the sum of the rest."""
-    return OutputFilter.mask(range(n_labels), removed, input=kind)
+    return OutputFilter.from_plan(LabelPlan(list(removed)), classes=range(n_labels), kind=kind)
 
 
 def softmax(logits: Floats) -> Floats:
@@ -38,4 +41,4 @@ def softmax(logits: Floats) -> Floats:
 
 def is_for(fitted: OutputFilter, labels: tuple[int, ...], retained: tuple[int, ...]) -> bool:
     """Whether a filter leaves these labels of a model's."""
-    return (fitted.classes_in, fitted.classes) == (labels, retained)
+    return (fitted.classes_in, fitted.classes_out) == (labels, retained)

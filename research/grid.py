@@ -1,4 +1,4 @@
-"""The cells of the benchmark: a set, an architecture, a seed and the retired labels."""
+"""The cells of the benchmark: a set, an architecture, a seed and the removed labels."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BASE = "F0"
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One model of the benchmark and the labels to retire from it.
+    """One model of the benchmark and the labels to remove from it.
 
-    The forget set `F0` stands for the base model; `F1` to `F4` retire labels.
+    The forget set `F0` stands for the base model; `F1` to `F4` remove labels.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Cell:
 
     @property
     def removed(self) -> Labels:
-        """The retired labels, ascending."""
+        """The removed labels, ascending."""
         return FORGET_SETS[self.set][int(self.forget[1:])]
 
     @property

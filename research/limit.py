@@ -42,7 +42,7 @@ DROPOUT = 0.5
 STEPS, BATCH, RATE, DECAY = 400, 256, 1e-3, 1e-2
 STEPS_BETWEEN_CHECKS = 20
 LARGEST_WEIGHT = (
-    10.0  # of a row of a retired label; its kind weighs as much as the other up to here
+    10.0  # of a row of a removed label; its kind weighs as much as the other up to here
 )
 SMALLEST = 1e-12
 
@@ -55,7 +55,7 @@ class Outputs:
 
     logits: Floats  # of the base model
     retained: list[int]
-    is_retired: npt.NDArray[np.bool_]
+    is_removed: npt.NDArray[np.bool_]
     taught: Floats  # the retrained model that the network learns from
     judged_by: Floats  # a model that was retrained with another seed
     methods: dict[str, Floats]
@@ -72,7 +72,7 @@ def read_outputs(cell: Cell) -> Outputs:
     return Outputs(
         base.arrays["base"].astype(np.float64),
         [column for column in judge.labels if column not in cell.removed],
-        judge.is_retired,
+        judge.is_removed,
         found["retrain"],
         judge.probabilities(again, "retrain", judge.retained),
         {name: judge.on_retained(found[name]) for name in METHODS if name in found},
@@ -80,9 +80,9 @@ def read_outputs(cell: Cell) -> Outputs:
 
 
 def distances(outputs: Outputs) -> dict[str, Values]:
-    """Return the mean divergences from the judge, on retired (F) and retained (R) labels."""
+    """Return the mean divergences from the judge, on removed (F) and retained (R) labels."""
     compared = {"floor": outputs.taught, "limit": learned(outputs)} | outputs.methods
-    kinds = {"F": outputs.is_retired, "R": ~outputs.is_retired}
+    kinds = {"F": outputs.is_removed, "R": ~outputs.is_removed}
     rows = {
         name: metrics.jensen_shannon(output, outputs.judged_by) for name, output in compared.items()
     }
@@ -92,11 +92,11 @@ def distances(outputs: Outputs) -> dict[str, Values]:
     }
 
 
-def folds_of(is_retired: npt.NDArray[np.bool_]) -> Tensor:
+def folds_of(is_removed: npt.NDArray[np.bool_]) -> Tensor:
     """Deal the rows of each kind out to the folds at random."""
     random = np.random.default_rng(0)
-    folds = np.empty(len(is_retired), dtype=np.int64)
-    for kind in (is_retired, ~is_retired):
+    folds = np.empty(len(is_removed), dtype=np.int64)
+    for kind in (is_removed, ~is_removed):
         rows = random.permutation(np.flatnonzero(kind))
         folds[rows] = np.arange(len(rows)) % FOLDS
     return torch.from_numpy(folds)
@@ -112,14 +112,14 @@ def learned(outputs: Outputs) -> Floats:
     torch.manual_seed(0)
     logits = torch.from_numpy(outputs.logits).float()
     target = torch.from_numpy(outputs.taught).float()
-    is_retired = torch.from_numpy(outputs.is_retired)
+    is_removed = torch.from_numpy(outputs.is_removed)
     kept, inputs = logits[:, outputs.retained], _inputs(logits)
     number = torch.arange(FOLDS * REPEATS)
     own, checked = number % FOLDS, (number + 1 + number // FOLDS) % FOLDS
-    folds = folds_of(outputs.is_retired)
+    folds = folds_of(outputs.is_removed)
     is_own, is_checked = (folds == which[:, None] for which in (own, checked))
-    balance = (~is_retired).sum() / is_retired.sum()
-    weight = torch.where(is_retired, balance.clamp(1, LARGEST_WEIGHT), torch.tensor(1.0))
+    balance = (~is_removed).sum() / is_removed.sum()
+    weight = torch.where(is_removed, balance.clamp(1, LARGEST_WEIGHT), torch.tensor(1.0))
     networks = _networks(len(number), inputs.shape[1], target.shape[1])
     optimiser = torch.optim.AdamW(networks, lr=RATE, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)

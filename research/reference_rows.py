@@ -46,7 +46,7 @@ Values = dict[str, float]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The outputs of a model, the labels to retire, and the two halves of the rows."""
+    """The outputs of a model, the labels to remove, and the two halves of the rows."""
 
     logits: Float64s
     truth: Columns
@@ -69,13 +69,13 @@ class Task:
         return self.logits[self.halves[1]]
 
     @cached_property
-    def is_retired(self) -> npt.NDArray[np.bool_]:
-        """Tell which of the judged rows are inputs of retired labels."""
+    def is_removed(self) -> npt.NDArray[np.bool_]:
+        """Tell which of the judged rows are inputs of removed labels."""
         return np.isin(self.truth[self.halves[1]], self.removed)
 
     @cached_property
     def new_columns(self) -> Columns:
-        """The columns of the true labels in the result, negative for retired ones."""
+        """The columns of the true labels in the result, negative for removed ones."""
         columns = np.full(self.logits.shape[1], -1)
         columns[self.retained] = np.arange(len(self.retained))
         return columns[self.truth]
@@ -86,7 +86,7 @@ class Task:
         return np.asarray(own[self.truth[own] == label])
 
     def fit(self, rows: Sequence[Columns]) -> OutputFilter:
-        """Fit OSR on the rows that are called those of each retired label."""
+        """Fit OSR on the rows that are called those of each removed label."""
         labels = np.repeat(self.removed, [len(each) for each in rows])
         return filters.osr(self.logits[np.concatenate([*rows])], labels, self.removed)
 
@@ -109,7 +109,7 @@ class Task:
         divergence = metrics.jensen_shannon(output, self.full_output)
         other = output.argmax(axis=1) != self.full_output.argmax(axis=1)
         values = self.by_truth(output)
-        for kind, rows in (("retained", ~self.is_retired), ("retired", self.is_retired)):
+        for kind, rows in (("retained", ~self.is_removed), ("removed", self.is_removed)):
             values |= {
                 f"distance_{kind}": float(distance[rows].mean()),
                 f"divergence_{kind}": float(divergence[rows].mean()),
@@ -119,7 +119,7 @@ class Task:
 
     def by_truth(self, output: Floats) -> Values:
         """Judge an output on inputs of retained labels, of which each has as many."""
-        at = np.flatnonzero(~self.is_retired)
+        at = np.flatnonzero(~self.is_removed)
         columns = self.new_columns[self.halves[1]][at]
         at_truth = np.maximum(output[at, columns], metrics.EPSILON)
         return {
@@ -145,7 +145,7 @@ def shipped() -> dict[str, Task]:
 
 
 def drawn(task: Task, count: int, draws: int = DRAWS) -> Iterator[list[Columns]]:
-    """Draw some reference rows of each retired label, again and again."""
+    """Draw some reference rows of each removed label, again and again."""
     random = np.random.default_rng([len(task.removed), count])
     pools = [task.reference(label) for label in task.removed]
     for _ in range(draws):
@@ -154,12 +154,12 @@ def drawn(task: Task, count: int, draws: int = DRAWS) -> Iterator[list[Columns]]
 
 def by_count(task: Task) -> dict[str, Any]:
     """Judge filters that are fitted on so many rows per label."""
-    mask = task.judge(task.mask)["distance_retired"]
+    mask = task.judge(task.mask)["distance_removed"]
     found = {}
     for count in COUNTS:
         draws = DRAWS if count < len(task.reference(task.removed[0])) else 1
         judged = [task.judge(task.fit(rows)) for rows in drawn(task, count, draws)]
-        nearer = np.mean([values["distance_retired"] < mask for values in judged])
+        nearer = np.mean([values["distance_removed"] < mask for values in judged])
         found[str(count)] = bands(judged) | {"nearer_than_mask": float(nearer)}
     return found
 
@@ -247,16 +247,17 @@ def by_rounding(task: Task) -> dict[str, Values]:
     found = {}
     for decimals in DECIMALS:
         rows = exact.round(decimals)
+        rows /= rows.sum(axis=1, keepdims=True)
         osr = filters.osr(rows[own], task.truth[own], task.removed, kind="probabilities")
         mask = filters.mask(rows.shape[1], task.removed, kind="probabilities")
         left = rows[judged][:, task.retained].sum(axis=1)
-        values = {"nothing_left": float((left[task.is_retired] == 0).mean())}
+        values = {"nothing_left": float((left[task.is_removed] == 0).mean())}
         for name, fitted in (("osr", osr), ("mask", mask)):
             full = task.full if name == "osr" else task.mask
             answer = fitted.apply(rows[judged]).argmax(axis=1)
             same = answer == full.apply(task.judged).argmax(axis=1)
-            values[f"same_answer_{name}"] = float(same[task.is_retired].mean())
-            values[f"same_answer_{name}_retained"] = float(same[~task.is_retired].mean())
+            values[f"same_answer_{name}"] = float(same[task.is_removed].mean())
+            values[f"same_answer_{name}_retained"] = float(same[~task.is_removed].mean())
         found[str(decimals)] = values
     return found
 
@@ -267,8 +268,8 @@ def compared(task: Task) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": len(task.reference(task.removed[0]))}
     for name, fitted in (("osr", task.full), ("mask", task.mask)):
         divergence = metrics.jensen_shannon(fitted.apply(task.judged), retrained)
-        to_retrained = float(divergence[task.is_retired].mean())
-        found[name] = task.judge(fitted) | {"to_retrained_retired": to_retrained}
+        to_retrained = float(divergence[task.is_removed].mean())
+        found[name] = task.judge(fitted) | {"to_retrained_removed": to_retrained}
     return found
 
 

@@ -88,7 +88,7 @@ class Nhle:
     momentum: float = 0.9
     clip: float = 0.1
     epochs: int = 10
-    epochs_of_many: int = 3  # with more than 20 retired labels
+    epochs_of_many: int = 3  # with more than 20 removed labels
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,14 @@ class Base:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Labels to retire from a model.
+    """Labels to remove from a model.
 
     Attributes
     ----------
     train_images, test_images : Images
         On the device that does the work.
     classes : int
-        The number of labels, retired ones included.
+        The number of labels, removed ones included.
     removed : tuple of int
     seed : int
     study : Study

@@ -83,7 +83,7 @@ def apply(filter: OutputFilter, confidences: Any, **options: Any) -> Any:
 
 
 # What options of tables are called today.
-TABLE_OPTIONS = {"answer": "top_label", "field": "list_column", "kind": "input"}
+TABLE_OPTIONS = {"answer": "top_label", "field": "list_column"}
 
 
 def apply_table(
@@ -98,7 +98,7 @@ def apply_table(
     from unlabel.tables import apply_table
 
     options = {TABLE_OPTIONS.get(name, name): value for name, value in options.items()}
-    return apply_table(filter, table, out, rule=rule, overwrite=True, **options)
+    return apply_table(filter, table, out, rule=rule, force=True, **options)
 
 
 def evaluate(

@@ -23,12 +23,12 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from unlabel import LabelPlan, LabelRemover, OutputFilter
-from unlabel.plan import compose
+from unlabel import LabelPlan, OutputFilter
 
 DOCS = Path(__file__).parents[1]
 PLAN = DOCS / "guides" / "intents.toml"
 BANKING77, NAICS = "banking77.md", "naics.md"
+YEARS = "2007_2012", "2012_2017"
 
 KINDS = (
     "unchanged",
@@ -36,8 +36,8 @@ KINDS = (
     "merged",
     "merged_into",
     "split",
-    "retired",
-    "left",
+    "removed",
+    "result",
     "other_meaning",
 )
 
@@ -59,13 +59,13 @@ def train(texts: Texts, labels: Labels) -> Pipeline:
 
 
 def changed_truth(plan: LabelPlan, labels: Labels) -> Labels:
-    """Give the new labels of rows, an empty text for those of a retired one."""
-    return np.array([plan.get(label, label) or "" for label in labels.tolist()])
+    """Return the new labels of rows, an empty text for those of a removed one."""
+    return np.array([plan.changes.get(label, label) or "" for label in labels.tolist()])
 
 
 def banking77(folder: Path) -> Iterator[str]:
     """Compare the changed classifier with one that is retrained on the new labels."""
-    plan = LabelPlan.read(PLAN)
+    plan = LabelPlan.load(PLAN)
     texts, labels = read_texts(folder / "banking77_train.csv")
     test_texts, test_labels = read_texts(folder / "banking77_test.csv")
     texts, held_out, labels, held_out_labels = train_test_split(
@@ -79,11 +79,12 @@ def banking77(folder: Path) -> Iterator[str]:
     def row(name: str, model: Pipeline, truth: Labels, plan: Any, calibrate: bool) -> str:
         """Fit a filter on the texts that were held out, and judge its result on the test's."""
         known = np.flatnonzero(truth != "")
-        remover = LabelRemover(plan, calibrate=calibrate, classes=model.classes_)
-        remover.fit(model.predict_proba([held_out[i] for i in known]), truth[known])
+        rows = model.predict_proba([held_out[i] for i in known])
+        options = {"classes": model.classes_, "plan": plan, "calibrate": calibrate}
+        fitted = OutputFilter.fit(rows, truth[known], **options)
         judged = np.flatnonzero(new_test != "")
-        result = remover.transform(model.predict_proba([test_texts[i] for i in judged]))
-        columns = [remover.filter_.classes.index(label) for label in new_test[judged].tolist()]
+        result = fitted.apply(model.predict_proba([test_texts[i] for i in judged]))
+        columns = [fitted.classes_out.index(label) for label in new_test[judged].tolist()]
         accuracy = accuracy_score(columns, result.argmax(axis=1))
         loss = log_loss(columns, result, labels=range(result.shape[1]))
         return f"| {name} | {accuracy:.4f} | {loss:.4f} |"
@@ -91,9 +92,9 @@ def banking77(folder: Path) -> Iterator[str]:
     new_held_out = changed_truth(plan, held_out_labels)
     yield (
         f"The classifier is trained on {len(texts):,} texts, the retrained one on the "
-        f"{len(stays):,} of these that are not of the retired intent. The filter and the "
+        f"{len(stays):,} of these that are not of the removed intent. The filter and the "
         f"temperatures are fitted on {len(held_out):,} others. All are judged on the "
-        f"{(new_test != '').sum():,} of {len(test_texts):,} test texts that are not of the retired "
+        f"{(new_test != '').sum():,} of {len(test_texts):,} test texts that are not of the removed "
         f"intent. The plan leaves {len(retrained.classes_)} of {len(base.classes_)} intents.\n"
     )
     yield "| classifier | accuracy | log-loss |"
@@ -106,14 +107,13 @@ def banking77(folder: Path) -> Iterator[str]:
 
 def naics(folder: Path) -> Iterator[str]:
     """Show what the checks of two concordances find, and compose them."""
-    plans = [LabelPlan.read(folder / f"naics_{years}.csv") for years in ("2007_2012", "2012_2017")]
-    codes: list[Any] = [*plans[0]]
-    first, second = map(with_equal_weights, plans)
-    codes_of_2012 = first.outcome(codes).classes
-    both = compose(first, second, codes)
+    first, second = (read_pairs(folder / f"naics_{years}.csv") for years in YEARS)
+    codes = [*first.changes]
+    codes_of_2012 = first.check(codes).result
+    both = first.then(second, classes=codes)
     checks = {
-        "2007 to 2012": plans[0].check(codes),
-        "2012 to 2017": plans[1].check(codes_of_2012),
+        "2007 to 2012": first.check(codes),
+        "2012 to 2017": second.check(codes_of_2012),
         "2007 to 2017, composed": both.check(codes),
     }
     yield f"```text\n{checks['2007 to 2012']}\n```\n"
@@ -123,21 +123,27 @@ def naics(folder: Path) -> Iterator[str]:
         counts = " | ".join(f"{len(getattr(check, kind)):,}" for check in checks.values())
         yield f"| {kind.replace('_', ' ')} | {counts} |"
     rows = np.random.default_rng(0).dirichlet(np.full(len(codes), 0.1), 100)
-    halfway = OutputFilter.mask(codes, first).apply(rows)
-    one_by_one = OutputFilter.mask(codes_of_2012, second).apply(halfway)
-    difference = np.abs(OutputFilter.mask(codes, both).apply(rows) - one_by_one).max()
+    halfway = OutputFilter.from_plan(first, classes=codes).apply(rows)
+    one_by_one = OutputFilter.from_plan(second, classes=codes_of_2012).apply(halfway)
+    at_once = OutputFilter.from_plan(both, classes=codes).apply(rows)
+    difference = np.abs(at_once - one_by_one).max()
     yield (
         "\nThe composed plan and the two plans one after the other give the same confidences, "
         f"within {difference:.0e}."
     )
 
 
-def with_equal_weights(plan: LabelPlan) -> LabelPlan:
-    """Give the parts of every split the same weight, as nothing better is known."""
+def read_pairs(path: Path) -> LabelPlan:
+    """Read a plan; parts of a split get the same weight, as nothing better is known."""
+    with path.open(encoding="utf-8", newline="") as file:
+        _, *pairs = csv.reader(file)
+    sent: dict[str, list[str]] = {}
+    for old, new in pairs:
+        sent.setdefault(old, []).append(new)
     return LabelPlan(
         {
-            label: {to: 1 / len(parts) for to, _ in parts} if len(parts) > 1 else plan[label]
-            for label, parts in plan.parts
+            old: to[0] if len(to) == 1 else dict.fromkeys(to, 1 / len(to))
+            for old, to in sent.items()
         }
     )
 

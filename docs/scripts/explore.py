@@ -32,7 +32,7 @@ def page_of_demo(path: Path) -> None:
         outputs.classes,
         outputs.labels,
         ids,
-        input="logits",
+        kind="logits",
         title="ResNet18 on CIFAR-10",
     )
     path.write_text(page, encoding="utf-8")
@@ -44,10 +44,10 @@ def item(label: str) -> str:
 
 
 def change_labels(browser: Any) -> None:
-    """Retire two labels by clicks, merge two by a drag, and rename one by the keyboard."""
+    """Remove two labels by clicks, merge two by a drag, and rename one by the keyboard."""
     for label in ("airplane", "deer"):
         browser.click(f"{item(label)} .who")
-    browser.click("#retire")
+    browser.click("#remove")
     browser.drag(f"{item('cat')} .grip", item("dog"))
     send(browser, ["automobile"], "car")
 
@@ -64,7 +64,7 @@ def send(browser: Any, labels: Sequence[str], destination: str) -> None:
 def change_as_the_readme(browser: Any) -> None:
     """Make the changes of the plan that the README opens with."""
     browser.click(f"{item('deer')} .who")
-    browser.click("#retire")
+    browser.click("#remove")
     send(browser, ["cat", "dog"], "pet")
     send(browser, ["automobile"], "car")
 

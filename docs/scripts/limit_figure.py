@@ -22,7 +22,7 @@ from research.tables.captions import network
 DOCS = Path(__file__).parents[1]
 FOUND = DOCS.parent / "research" / "stored" / "limit.json"
 FORGET = ("F1", "F2", "F3", "F4")
-KINDS = {"F": "inputs of retired labels", "R": "inputs of retained labels"}
+KINDS = {"F": "inputs of removed labels", "R": "inputs of retained labels"}
 METHODS = {
     "limit": "best trained filter",
     "osr": "OSR",
@@ -84,7 +84,7 @@ def table(found: Ratios) -> str:
 
 
 def draw(found: Ratios, file: Path) -> None:
-    """Draw the ratios on inputs of retired labels, one panel per network."""
+    """Draw the ratios on inputs of removed labels, one panel per network."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 5.0))
         FigureCanvasSVG(figure)

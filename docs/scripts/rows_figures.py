@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[1]
 RESULTS = DOCS.parent / "research" / "stored" / "reference-rows.json"
 OURS = "CIFAR-10, ResNet18"
 SETS = {
-    "F1": ("1 of 10 labels retired", "o", COLOURS["cat"]),
+    "F1": ("1 of 10 labels removed", "o", COLOURS["cat"]),
     "F2": ("2 of 10", "s", COLOURS["dog"]),
     "F3": ("4 of 10", "^", COLOURS["bird"]),
     "F4": ("7 of 10", "D", COLOURS["deer"]),
@@ -73,11 +73,11 @@ def _against_mask(axes: Axes, found: Results, value: str, scale: float) -> None:
 
 
 def draw_distance(axes: Axes, found: Results) -> None:
-    """Distance from the full fit on inputs of retired labels, with mask's as dashed lines."""
+    """Distance from the full fit on inputs of removed labels, with mask's as dashed lines."""
     for name, counts in found["by_count"].items():
-        fewer = {int(n): of["distance_retired"] for n, of in counts.items() if int(n) < 500}
+        fewer = {int(n): of["distance_removed"] for n, of in counts.items() if int(n) < 500}
         _line(axes, name, fewer)
-        mask = compared(found, name)["mask"]["distance_retired"]
+        mask = compared(found, name)["mask"]["distance_removed"]
         axes.axhline(mask, color=SETS[name][2], linewidth=1.2, dashes=(4, 2))
     axes.plot([], [], color=INK, linewidth=1.2, dashes=(4, 2), label="mask")
     axes.set_yscale("log")
@@ -91,7 +91,7 @@ def draw_temperature(axes: Axes, found: Results) -> None:
         numbers = [n for n in counts if n.isdigit()]
         _line(axes, name, {int(n): [x - before for x in counts[n]["log_loss"]] for n in numbers})
     axes.axhline(0, color=INK, linewidth=1, dashes=(4, 2), label="no temperature")
-    axes.set_yticks([-0.03, 0, 0.05, 0.1])
+    axes.set_yticks([-0.03, -0.02, -0.01, 0, 0.01])
 
 
 def _line(axes: Axes, name: str, bands: dict[int, Band]) -> None:
@@ -162,11 +162,11 @@ def distance_table(found: Results) -> Iterator[str]:
     """Write the distances from the full fit by the number of reference rows."""
     yield "| reference rows per label | " + " | ".join(words for words, *_ in SETS.values()) + " |"
     yield "|---|" + "--:|" * len(SETS)
-    masks = [percent(compared(found, name)["mask"]["distance_retired"]) for name in SETS]
+    masks = [percent(compared(found, name)["mask"]["distance_removed"]) for name in SETS]
     yield f"| none (mask) | {' | '.join(masks)} |"
     for count in found["by_count"]["F1"]:
         if int(count) < 500:
-            bands = [found["by_count"][name][count]["distance_retired"] for name in SETS]
+            bands = [found["by_count"][name][count]["distance_removed"] for name in SETS]
             yield f"| {count} | {' | '.join(map(_middle_and_high, bands))} |"
 
 
@@ -188,12 +188,12 @@ def flaw_table(found: Results) -> Iterator[str]:
     yield "| reference rows | " + " | ".join(words for words, *_ in SETS.values()) + " |"
     yield "|---|" + "--:|" * len(SETS)
     for flaw, words in FLAWS.items():
-        bands = [found["by_flaw"][name][flaw]["distance_retired"] for name in SETS]
+        bands = [found["by_flaw"][name][flaw]["distance_removed"] for name in SETS]
         yield f"| {words} | {' | '.join(map(_middle_and_high, bands))} |"
 
 
 def rounding_table(found: Results) -> Iterator[str]:
-    """Write how often answers survive rounding, on inputs of retired labels."""
+    """Write how often answers survive rounding, on inputs of removed labels."""
     yield "| decimals | nothing is left | the same answer: OSR | the same answer: mask |"
     yield "|---|--:|--:|--:|"
     for decimals in found["by_rounding"]["F1"]:
@@ -211,10 +211,10 @@ def network_table(found: Results) -> Iterator[str]:
     for network in found["by_network"]:
         each = [compared(found, name, network) for name in SETS]
         lines = {
-            "distance": [percent(c["mask"]["distance_retired"]) for c in each],
-            "other answers": [percent(c["mask"]["other_answers_retired"]) for c in each],
+            "distance": [percent(c["mask"]["distance_removed"]) for c in each],
+            "other answers": [percent(c["mask"]["other_answers_removed"]) for c in each],
             "log-loss": _pairs(each, "log_loss"),
-            "to retrained": _pairs(each, "to_retrained_retired"),
+            "to retrained": _pairs(each, "to_retrained_removed"),
         }
         first = f"{network}, {each[0]['rows']}"
         for words, cells in lines.items():

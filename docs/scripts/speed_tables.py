@@ -47,7 +47,7 @@ def page(cpu: dict[str, Any], gpu: dict[str, Any]) -> Iterator[str]:
     )
     yield (
         "### Apply\n\nThe filter's time over that of the plain line, for n labels, k of them "
-        "retired. *Spread* is the filter's median time over its best; *NumPy alone* is without the "
+        "removed. *Spread* is the filter's median time over its best; *NumPy alone* is without the "
         "compiled loops.\n"
     )
     yield from across(cpu["apply"], ("rows", "labels", "removed"))

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from unlabel import LabelRemover, metrics
-from unlabel._typing import Floats, Label, Method
-from unlabel.evaluation.samples import load_cifar10
-from unlabel.evaluation.summary import summarise
-from unlabel.evaluation.trial import unchanged, without
+from unlabel import LabelPlan, OutputFilter, metrics
+from unlabel._typing import Floats, Label
+from unlabel.evaluation import load_cifar10, summarise
 from unlabel.report.comparison import value_at
 
 DOCS = Path(__file__).parents[1]
@@ -36,15 +34,15 @@ PAPER = {
         "retrained": (0.5432, 0.6094, 0.6944, 0.5556),
         "OSR": (0.4321, 0.375, 0.4444, 0.4444),
     },
-    "Cov, retired": {
+    "Cov, removed": {
         "base model": (0.6, 0.6, 0.5, 0.5571),
         "retrained": (INFINITE,) * 4,
         "OSR": (INFINITE,) * 4,
     },
     "KL to retrained, inputs of retained labels": {"OSR": (0.1784, 0.1729, 0.2316, 0.0888)},
-    "KL to retrained, inputs of retired labels": {"OSR": (1.082, 1.2932, 1.6925, 2.1947)},
+    "KL to retrained, inputs of removed labels": {"OSR": (1.082, 1.2932, 1.6925, 2.1947)},
     "KL to base, inputs of retained labels": {"OSR": (0.0030, 0.0087, 0.0154, 0.0077)},
-    "KL to base, inputs of retired labels": {"OSR": (8.9727, 9.3584, 10.3125, 11.5819)},
+    "KL to base, inputs of removed labels": {"OSR": (8.9727, 9.3584, 10.3125, 11.5819)},
 }
 JUDGED = (
     "OSR",
@@ -60,34 +58,35 @@ def as_in_the_paper() -> dict[str, dict[str, list[float]]]:
     """Compute our values, with filters fitted on the rows they are judged on."""
     sample = load_cifar10()
     truth, classes = sample.labels, sample.classes
-    base = unchanged(classes, "logits").apply(sample.base)
+    base = softmax(sample.base, classes)
     result: dict[str, dict[str, list[float]]] = {
         metric: {output: [] for output in OUTPUTS} for metric in PAPER
     }
     for removal in sample.removals.values():
-        retained = without(classes, removal.removed)
+        plan = LabelPlan(removal.removed)
+        mask = OutputFilter.from_plan(plan, classes=classes, kind="logits")
+        osr = OutputFilter.fit(sample.base, truth, classes=classes, plan=plan, kind="logits")
+        retained = mask.classes_out
         gone = np.isin(truth, removal.removed)
-        retrained, again = (unchanged(retained, "logits").apply(x) for x in removal.retrained)
+        retrained, again = (softmax(logits, retained) for logits in removal.retrained)
         outputs: dict[str, tuple[Floats, Sequence[Label]]] = {
             "base model": (base, classes),
             "retrained": (retrained, retained),
             "retrained again": (again, retained),
+            "OSR": (osr.apply(sample.base), retained),
+            "mask": (mask.apply(sample.base), retained),
         }
-        methods: dict[Method, str] = {"osr": "OSR", "mask": "mask"}
-        for method, name in methods.items():
-            remover = LabelRemover(removal.removed, method=method, input="logits", classes=classes)
-            outputs[name] = (remover.fit(sample.base, truth).transform(sample.base), retained)
         for name, (rows, columns) in outputs.items():
             values = {
                 "A_R": metrics.mean_accuracy(rows, truth, columns, retained),
                 "A_F": metrics.mean_accuracy(rows, truth, columns, removal.removed),
                 "Cov, retained": metrics.coverage(rows, truth, columns, retained).value,
-                "Cov, retired": metrics.coverage(rows, truth, columns, removal.removed).value,
+                "Cov, removed": metrics.coverage(rows, truth, columns, removal.removed).value,
             }
             if name != "base model":
                 to_retrained = metrics.kl_divergence(rows, retrained)
                 to_base = metrics.kl_divergence(metrics.on_all(rows, columns, classes), base)
-                for kind, of_kind in (("retained", ~gone), ("retired", gone)):
+                for kind, of_kind in (("retained", ~gone), ("removed", gone)):
                     values[f"KL to base, inputs of {kind} labels"] = to_base[of_kind].mean()
                     if name != "retrained":
                         kl = to_retrained[of_kind].mean()
@@ -95,6 +94,11 @@ def as_in_the_paper() -> dict[str, dict[str, list[float]]]:
             for metric, value in values.items():
                 result[metric][name].append(float(value))
     return result
+
+
+def softmax(logits: Floats, classes: Sequence[Label]) -> Floats:
+    """Turn logits into probabilities, in the rounding of the filters that they are beside."""
+    return OutputFilter.from_plan({}, classes=classes, kind="logits").apply(logits)
 
 
 def paper_table() -> Iterator[str]:
@@ -122,7 +126,7 @@ def calibration_table() -> Iterator[str]:
         ("A_R", ("accuracy", "retained")),
         ("calibration error", ("calibration_error",)),
         ("KL to retrained, inputs of retained labels", ("to_retrained", "kl", "retained")),
-        ("KL to retrained, inputs of retired labels", ("to_retrained", "kl", "removed")),
+        ("KL to retrained, inputs of removed labels", ("to_retrained", "kl", "removed")),
     ):
         for i, name in enumerate(JUDGED):
             entries = [next(e for e in s["figures"] if e["output"] == name) for s in sets]

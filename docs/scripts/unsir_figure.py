@@ -51,7 +51,7 @@ def draw(found: dict[str, list[Trial]], file: Path) -> None:
             _curve(axes, [t for t in found[CHOSEN_ON] if _epochs(t) == epochs], label, style)
         for forget in sorted(found.keys() - {CHOSEN_ON}):
             _point(axes, forget, found[forget][-1])
-        axes.set_xlabel("A_F, share of inputs of retired labels still recognised", color=INK)
+        axes.set_xlabel("A_F, share of inputs of removed labels still recognised", color=INK)
         axes.set_ylabel("loss of A_R", color=INK)
         axes.set_xscale("function", functions=(np.sqrt, np.square))  # most points are near 0
         axes.set_xticks(TICKS, [short(tick) for tick in TICKS])

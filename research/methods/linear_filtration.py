@@ -1,7 +1,7 @@
 """Linear filtration (Baumhauer et al., Machine Learning 2022, arXiv 2002.02730).
 
 The mean logit vectors of all labels are the columns of a matrix A. A filter maps those of
-retained labels to themselves, without the retired entries, and those of retired labels to a
+retained labels to themselves, without the removed entries, and those of removed labels to a
 target that does not reveal them. The last layer's weights are multiplied by it.
 """
 
@@ -67,7 +67,7 @@ def mean_logits(logits: Floats, labels: Any, classes: int) -> Float64s:
 def fit(means: Float64s, removed: tuple[int, ...], variant: str, *, seed: int) -> Float64s:
     """Fit the filter of one variant, a matrix of retained labels by all labels.
 
-    `naive` only drops the retired entries; `normalization` shifts a retired label's vector to the
+    `naive` only drops the removed entries; `normalization` shifts a removed label's vector to the
     mean of the retained ones, which makes no difference after softmax; `randomization` replaces
     it with a draw from N(0, I), `zeroing` with 0.
 
@@ -80,18 +80,18 @@ def fit(means: Float64s, removed: tuple[int, ...], variant: str, *, seed: int) -
            [0., 0., 9.]])
     """
     classes = len(means)
-    retired = list(removed)
-    retained = np.setdiff1d(np.arange(classes), retired)
+    gone = list(removed)
+    retained = np.setdiff1d(np.arange(classes), gone)
     drop = np.eye(classes)[retained]
     kept = drop @ means
     change = np.zeros_like(kept)  # of the mean vectors, compared to dropping entries alone
     if variant == "normalization":
-        change[:, retired] = kept[:, retained].mean() - kept[:, retired].mean(axis=0)
+        change[:, gone] = kept[:, retained].mean() - kept[:, gone].mean(axis=0)
     elif variant == "randomization":
-        drawn = np.random.default_rng(seed).standard_normal((len(retained), len(retired)))
-        change[:, retired] = drawn - kept[:, retired]
+        drawn = np.random.default_rng(seed).standard_normal((len(retained), len(gone)))
+        change[:, gone] = drawn - kept[:, gone]
     elif variant == "zeroing":
-        change[:, retired] = -kept[:, retired]
+        change[:, gone] = -kept[:, gone]
     # Filter = B A^-1 with B = drop A + change. Only the change is divided by A, so that entries
     # which stay as they are do not pass through an inverse.
     if np.linalg.cond(means) > LARGEST_CONDITION:

@@ -8,7 +8,7 @@ from research.training import timed
 
 
 def run(task: Task) -> Outcome:
-    """Drop the entries of retired labels and divide by the sum of the rest.
+    """Drop the entries of removed labels and divide by the sum of the rest.
 
     Seconds: `redistribution`.
     """

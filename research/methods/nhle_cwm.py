@@ -80,7 +80,7 @@ def finetune(
 
 
 def mask_head(model: nn.Module, removed: Labels) -> None:
-    """Set the rows of retired labels in the last layer's weight and bias to 0."""
+    """Set the rows of removed labels in the last layer's weight and bias to 0."""
     layer = head(model)
     with torch.no_grad():
         layer.weight[list(removed)] = 0

@@ -14,7 +14,7 @@ ROWS_PER_LABEL = 500
 def run(task: Task) -> Outcome:
     """Fit a filter on the base model's logits and apply it to all test rows.
 
-    The reference rows are those of the first `ROWS_PER_LABEL` training images of each retired
+    The reference rows are those of the first `ROWS_PER_LABEL` training images of each removed
     label, or of all its images if there are fewer. Seconds: `projection` (fitting the filter) and
     `redistribution` (applying it).
     """

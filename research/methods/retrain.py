@@ -1,4 +1,4 @@
-"""Retraining, the gold standard: a fresh model that never saw an image of a retired label."""
+"""Retraining, the gold standard: a fresh model that never saw an image of a removed label."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def run(task: Task) -> Outcome:
 
 
 def noise_of(task: Task, model: nn.Module, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Make the noise of all retired labels; return it with its labels."""
+    """Make the noise of all removed labels; return it with its labels."""
     settings = task.study.unsir
     labels = torch.tensor(task.removed, device=task.device).repeat_interleave(settings.noise_images)
     shape = task.train_images.pixels.shape[1:3]

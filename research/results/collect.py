@@ -84,10 +84,10 @@ def full_precision(confidences: Floats, labels: Array, task: Task) -> Facts:
     """Compute accuracy and coverage over all test rows, from confidences that are not rounded."""
     keeps_all = confidences.shape[1] == task.classes
     outputs = range(task.classes) if keeps_all else task.retained
-    on_retired = metrics.mean_accuracy(confidences, labels, outputs, task.removed)
+    on_removed = metrics.mean_accuracy(confidences, labels, outputs, task.removed)
     return {
         "A_R": metrics.mean_accuracy(confidences, labels, outputs, task.retained),
-        "A_F": on_retired if task.removed else None,
+        "A_F": on_removed if task.removed else None,
         "coverage_retained": metrics.coverage(confidences, labels, outputs, task.retained).value,
     }
 

@@ -86,7 +86,7 @@ def write_result(results: Path, result: Result) -> None:
     if result.arrays:
         _write_arrays(cell.file(results, ".npz"), result.arrays)
     if result.filter is not None:
-        result.filter.save(cell.file(results, ".safetensors"), overwrite=True)
+        result.filter.save(cell.file(results, ".safetensors"))
     facts = {
         "protocol": PROTOCOL,
         "set": cell.set,

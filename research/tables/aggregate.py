@@ -166,7 +166,7 @@ class Judge:
         self.removed = cell.removed
         self.retained = tuple(label for label in self.labels if label not in self.removed)
         self.truth: npt.NDArray[np.int64] = base.arrays["labels"].astype(np.int64)
-        self.is_retired = np.isin(self.truth, self.removed)
+        self.is_removed = np.isin(self.truth, self.removed)
 
     def outputs(self, result: Result, *, with_base: bool) -> dict[str, Floats]:
         """Compute the probabilities of the cell's methods; without its base, of retraining."""
@@ -224,9 +224,9 @@ class Judge:
             "log_loss": metrics.log_loss(output, self.truth, columns, self.retained),
             "ECE": metrics.expected_calibration_error(output, self.truth, columns, self.retained),
         }
-        retired, retained = output[self.is_retired], output[~self.is_retired]
+        removed, retained = output[self.is_removed], output[~self.is_removed]
         with suppress(UnlabelError):  # too few rows of one kind
-            values["attack_auc"] = attack_auc(retired, retained)
+            values["attack_auc"] = attack_auc(removed, retained)
         return values
 
     def on_retained(self, output: Floats) -> Floats:
@@ -243,7 +243,7 @@ class Judge:
     def to_retrained(self, divergences: Float64s, floor: Float64s | None) -> ByMetric:
         """Average the divergences from the retrained model; divide them by the floor, if any."""
         values: dict[str, Any] = {}
-        for kind, rows in (("R", ~self.is_retired), ("F", self.is_retired)):
+        for kind, rows in (("R", ~self.is_removed), ("F", self.is_removed)):
             kl, js = divergences[:, rows]
             values |= {f"KL_retrained_{kind}": kl.mean(), f"JS_retrained_{kind}": js.mean()}
             if floor is not None:
@@ -252,12 +252,12 @@ class Judge:
         return {metric: float(value) for metric, value in values.items()}
 
     def to_base(self, output: Floats, base: Floats) -> ByMetric:
-        """Average the KL to the base model, with 0 for the retired entries."""
+        """Average the KL to the base model, with 0 for the removed entries."""
         padded = metrics.on_all(output, self.retained, self.labels)
         kl = metrics.kl_divergence(padded, base)
         return {
-            "KL_base_R": float(kl[~self.is_retired].mean()),
-            "KL_base_F": float(kl[self.is_retired].mean()),
+            "KL_base_R": float(kl[~self.is_removed].mean()),
+            "KL_base_F": float(kl[self.is_removed].mean()),
         }
 
 

@@ -129,7 +129,7 @@ def _rows(cells: dict[Cell, Facts]) -> str:
         f"Judged on {rows['judged']:,} of {rows['test']:,} test images, the first {per_label} per "
         "label: coverage, a worst case over a label's inputs, is lower than over all of them, "
         f"A_R has a standard error of up to {score(_standard_error(cells, per_label))}, and values "
-        f"on retired labels rest on as few as {fewest} images."
+        f"on removed labels rest on as few as {fewest} images."
     )
 
 

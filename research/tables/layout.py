@@ -114,14 +114,14 @@ class _Kind(NamedTuple):
 def _on_both_inputs(
     name: str,
     text: str,
-    on_retired: Callable[[float], float] = low,
+    on_removed: Callable[[float], float] = low,
     write: Callable[[float | None], str] = score,
 ) -> tuple[Metric, Metric]:
     """Make the two metrics of a divergence; on inputs of retained labels, lower is better."""
-    arrow = "↓" if on_retired is low else "↑"
+    arrow = "↓" if on_removed is low else "↑"
     return (
         Metric(f"{name}_R", f"{text} ↓, inputs of retained labels", low, write),
-        Metric(f"{name}_F", f"{text} {arrow}, inputs of retired labels", on_retired, write),
+        Metric(f"{name}_F", f"{text} {arrow}, inputs of removed labels", on_removed, write),
     )
 
 
@@ -130,8 +130,8 @@ KINDS = (
         "accuracy",
         "Accuracy",
         "The share of a label's inputs that are predicted as that label: A_R is the mean over "
-        "retained labels, A_F over retired ones. A_F is 0 by construction if the output has no "
-        "retired entries.",
+        "retained labels, A_F over removed ones. A_F is 0 by construction if the output has no "
+        "removed entries.",
         (
             Metric("A_R", "A_R ↑", high, retrained_competes=True),
             Metric("A_F", "A_F ↓", low, retrained_competes=True),
@@ -153,7 +153,7 @@ KINDS = (
     _Kind(
         "kl_retrained",
         "KL to the retrained model",
-        "KL(method ‖ retrained model), in nats, mean over inputs. Outputs that keep the retired "
+        "KL(method ‖ retrained model), in nats, mean over inputs. Outputs that keep the removed "
         "entries are compared on the retained ones, divided by their sum. The seed floor is the KL "
         "of a second model, retrained with another seed. The paper has no floor.",
         _on_both_inputs("KL_retrained", "KL"),
@@ -161,10 +161,10 @@ KINDS = (
     _Kind(
         "kl_base",
         "KL to the base model",
-        "KL(method ‖ base model), in nats, mean over inputs. Retired entries of the method count "
+        "KL(method ‖ base model), in nats, mean over inputs. Removed entries of the method count "
         "as 0, and the others are divided by their sum. The arrows are the paper's: outputs should "
-        "change little on retained labels and much on retired ones.",
-        _on_both_inputs("KL_base", "KL", on_retired=high),
+        "change little on retained labels and much on removed ones.",
+        _on_both_inputs("KL_base", "KL", on_removed=high),
     ),
     _Kind(
         "beside",
@@ -172,7 +172,7 @@ KINDS = (
         "Jensen-Shannon divergence from the retrained model, in nats, from 0 to .6931, and the "
         "same divided by its seed floor: 1 is as close as two retrainings are to each other. "
         "Log-loss and expected calibration error (15 bins) on inputs of retained labels. Attack "
-        "AUC: how well a logistic regression on the outputs tells inputs of retired labels from "
+        "AUC: how well a logistic regression on the outputs tells inputs of removed labels from "
         "others, .5 being not at all; compare it with the retrained model's.",
         (
             *_on_both_inputs("JS_retrained", "JS"),
@@ -195,7 +195,7 @@ def legend(gathered: Gathered) -> str:
     """Explain how to read the tables in Markdown."""
     return (
         "Our value, ± half the range if there are several seeds, and the paper's in parentheses. "
-        "F1 to F4 are the sets of retired labels. Our best value is bold, as are those within "
+        "F1 to F4 are the sets of removed labels. Our best value is bold, as are those within "
         f"{score(BEST_MARGIN)} of it, unless all are; the base model and the seed floor do not "
         f"compete, nor does the retrained model in distances and attacks. {precision(gathered)}"
     )

@@ -69,14 +69,14 @@ def plots(spreads: Spreads, set: str, architecture: str) -> Plots:
     def printed(key: Key) -> float | None:
         return float(paper[key]) if key in paper else None
 
-    def on_retired(key: Key) -> float | None:
+    def on_removed(key: Key) -> float | None:
         spread = spreads.get(key._replace(metric="JS_over_floor_F"))
         return None if spread is None else spread.mean
 
     return Plots(
         captions.network(set, architecture),
         _panels(set, pairs("A_R", printed), score, floor=False),
-        _panels(set, pairs("JS_over_floor_R", on_retired), ratio, floor=True),
+        _panels(set, pairs("JS_over_floor_R", on_removed), ratio, floor=True),
     )
 
 

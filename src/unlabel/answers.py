@@ -13,6 +13,7 @@ import numpy.typing as npt
 from unlabel._files.atomic import whole_file
 from unlabel._files.text_file import parse_toml, quoted, read_text
 from unlabel._method.masses import NOTHING
+from unlabel._plans.outcome import REMOVED, outcome_of
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import as_labels, known_columns, no_such_label
@@ -68,7 +69,9 @@ class AnswerRule:
             object.__setattr__(self, "unknown", as_labels([self.unknown], "unknown")[0])
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        given = self.min_confidence
+        least = frozenset(given.items()) if isinstance(given, Mapping) else given
+        return hash((least, self.max_removed_mass, self.unknown))
 
     @property
     def can_abstain(self) -> bool:
@@ -80,12 +83,13 @@ class AnswerRule:
         given = self.min_confidence
         if not isinstance(given, Mapping):
             return np.full(len(classes), float(given))
-        names = [name for name in given if name is not None]
-        columns = known_columns(names, classes)
-        if (columns < 0).any():
-            raise no_such_label(names[int(np.argmin(columns))], classes)
         least = np.full(len(classes), float(given.get(None, 0.0)))
-        least[columns] = [given[name] for name in names]
+        column_of = {str(label): column for column, label in enumerate(classes)}
+        for name, share in given.items():
+            if name is not None and str(name) not in column_of:  # in a file labels are texts
+                raise no_such_label(name, classes, owner="filter's result")
+            if name is not None:
+                least[column_of[str(name)]] = share
         return least
 
     def labels(self, classes: Sequence[Label], columns: Columns) -> npt.NDArray[np.object_]:
@@ -206,9 +210,7 @@ def answer_columns(
 
 def _judged(filter: OutputFilter, labels: Any, answers: Columns) -> tuple[Booleans, Booleans]:
     """Return which rows have a label that stays, and which answers are correct."""
-    from unlabel.filter import outcome_of_filter
-
-    outcome = outcome_of_filter(filter)
+    outcome = outcome_of(filter.plan, filter.classes_in)
     distinct, positions = distinct_labels(np.ravel(np.asarray(labels, dtype=object)))
     if len(positions) != len(answers):
         raise UnlabelError(f"{len(answers)} rows have {len(positions)} true labels: give one each")
@@ -216,7 +218,7 @@ def _judged(filter: OutputFilter, labels: Any, answers: Columns) -> tuple[Boolea
     new = known_columns(distinct, filter.classes_out)[positions]
     is_old = old >= 0
     correct = np.where(is_old, ~outcome.has_changed(old, answers), new == answers)
-    return np.where(is_old, outcome.columns[old] != -1, new >= 0), correct
+    return np.where(is_old, outcome.columns[old] != REMOVED, new >= 0), correct
 
 
 def _threshold(confidences: Floats, correct: Booleans, target: float) -> float:
@@ -245,5 +247,5 @@ def _check_share(value: object, argument: str) -> None:
     is_number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= 1):  # type: ignore[operator]
         raise UnlabelError(
-            f"{value!r} is not a share: give a number from 0 to 1", argument=argument
+            f"The value {value!r} is not a share: give a number from 0 to 1", argument=argument
         )

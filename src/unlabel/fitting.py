@@ -102,7 +102,7 @@ def fit_filter(
     state = {"classes_in": names, "plan": plan, "means": means, "shares": shares}
     state |= {"counts": tuple(map(len, references)), "method": method, "kind": kind}
     if skipped.rows:
-        remarks.append(str(skipped))
+        remarks.append(f"{skipped}.")
     return Fit(state | {"temperature": temperature}, remarks)
 
 

@@ -99,14 +99,15 @@ def _problem(
             return f"the label {label!r} is {name}; give a number or drop the row.", None
     if kind == "logits":
         return "every label is minus infinity.", None
-    total, least, most = entries.sum(), entries.min(), entries.max()
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, least, most = entries.sum(), entries.min(), entries.max()
+        sums = rows.sum(axis=1, dtype=np.float64)
     if least >= 0 and abs(total - 100) <= 1 and most < 200:
         return f"it sums to {total:.6g}, as percentages do; divide by 100.", None
     if least < 0 or most > 1 + SUM_TOLERANCE:
         label = classes[int(entries.argmin() if least < 0 else entries.argmax())]
         value = least if least < 0 else most
         return f"the label {label!r} is {value:.6g}; if these are logits, say so.", "kind"
-    sums = rows.sum(axis=1, dtype=np.float64)
     if sums.max() > 2 or (sums.max() > 1 + FAR and sums.min() < 1 - FAR):
         advice = "these look like independent (sigmoid) scores, for which unlabel is not made."
     else:

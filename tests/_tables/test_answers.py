@@ -2,6 +2,7 @@
 
 import csv
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import plain_answers
 import plain_plan
 from commands import unlabel
-from unlabel import AllowLists, OutputFilter
+from unlabel import AllowLists
 from unlabel._tables.allowing import allowing
 from unlabel._tables.files import formats
 from unlabel._tables.rewriting import ApplyOptions
@@ -88,10 +89,10 @@ def test_every_option_agrees_with_plain_loops(
     gone = plain_plan.removed(plan)
     by = data.draw(st.lists(st.sampled_from([*lists]), min_size=25, max_size=25))
     write(folder / f"in{suffix}", place=by, prediction=OLD_TOP, second=OTHER)
-    fitted = OutputFilter.mask(NAMES, plan)
+    fitted = doors.mask(NAMES, plan)
     stored = AllowLists({name: [*labels, *gone] for name, labels in lists.items()})
     allow = allowing(fitted, stored, by="place", scores=scores, not_allowed=True)
-    assert allow.matched.retired == len(gone)
+    assert allow.matched.removed == len(gone)
     options = ApplyOptions(
         top_label=True,
         removed_mass=True,
@@ -142,7 +143,7 @@ def test_unknown_is_above_the_threshold_and_not_at_it(folder, above):
     rows = [[0.375, 0.625], [above, 1 - above], [1.0, 0.0]]
     pa.parquet.write_table(pa.table({"p": rows}), folder / "two.parquet")
     options = ApplyOptions(top_label=True, unknown_above=above, overwrite=True)
-    fitted = OutputFilter.mask(["cat", "dog"], ["cat"])
+    fitted = doors.mask(["cat", "dog"], ["cat"])
     apply_table(fitted, folder / "two.parquet", folder / "o.parquet", options, lambda part: None)
     expected = ["unknown" if row[0] > above else "dog" for row in rows]
     assert read(folder / "o.parquet")["top_label"] == expected
@@ -150,20 +151,20 @@ def test_unknown_is_above_the_threshold_and_not_at_it(folder, above):
 
 @pytest.fixture
 def saved(tmp_path):
-    OutputFilter.mask(NAMES, PLAN).save(tmp_path / "f.safetensors")
+    doors.mask(NAMES, PLAN).save(tmp_path / "f.safetensors")
     return tmp_path
 
 
 def apply(folder, source, out, *options):
-    paths = ("apply", folder / "f.safetensors", folder / source, "--out", folder / out)
+    paths = ("apply", folder / source, folder / "f.safetensors", "--out", folder / out)
     code, output, error = unlabel(*paths, "--force", *options)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     return output
 
 
 def refused(folder, source, *options):
     """Run a command that fails, and give its only sentence."""
-    paths = ("apply", folder / "f.safetensors", folder / source)
+    paths = ("apply", folder / source, folder / "f.safetensors")
     code, output, error = unlabel(*paths, "--out", folder / "none.parquet", *options)
     assert (code, output, error.count("\n")) == (2, "", 1)
     assert error.endswith(".\n")
@@ -215,7 +216,7 @@ def test_rows_without_a_list_are_named_or_let_through(saved):
         places = ["DE", "AU"] * 12 + [bad]
         write(saved / "in.parquet", place=places)
         message = refused(saved, "in.parquet", *lists)
-        assert message.startswith(f"{saved / 'in.parquet'}: Row 24 names {says}: the lists are")
+        assert message.startswith(f"{saved / 'in.parquet'}, row 24: it names {says}: the lists are")
         apply(saved, "in.parquet", "out.parquet", *lists, "--allow-missing", "all", "--not-allowed")
         result = read(saved / "out.parquet")
         assert result["not_allowed"][-1] == 0.0
@@ -228,9 +229,9 @@ def test_the_summary_counts_labels_of_lists_that_are_not_given(saved):
     options = ("--allow", saved / "one.csv")
     assert "'gnu', of which the nearest is" in refused(saved, "in.csv", *options)
     output = apply(saved, "in.csv", "out.csv", *options, "--allow-unmatched", "ignore")
-    assert "1 split; labels in lists: 2 ignored and 1 retired)." in output
+    assert "1 split; labels in lists: 2 ignored and 1 removed)." in output
     (saved / "one.csv").write_text("list,label\nzoo,cat\nzoo,emu\n")
-    assert "1 split; labels in lists: 1 retired)." in apply(saved, "in.csv", "o.csv", *options)
+    assert "1 split; labels in lists: 1 removed)." in apply(saved, "in.csv", "o.csv", *options)
     (saved / "one.csv").write_text("list,label\nzoo,cat\n")
     assert "1 split)." in apply(saved, "in.csv", "o.csv", *options)
 
@@ -239,7 +240,7 @@ def test_the_summary_counts_labels_of_lists_that_are_not_given(saved):
 
 
 def test_unknown_beside_labels_that_are_numbers_makes_texts(tmp_path):
-    OutputFilter.mask(range(5), [3]).save(tmp_path / "f.safetensors")
+    doors.mask(range(5), [3]).save(tmp_path / "f.safetensors")
     pa.parquet.write_table(pa.table({"p": ROWS.tolist()}), tmp_path / "in.parquet")
     apply(tmp_path, "in.parquet", "out.parquet", "--top-label")
     assert pa.parquet.read_schema(tmp_path / "out.parquet").field("top_label").type == pa.int64()
@@ -272,7 +273,7 @@ def test_a_column_keeps_its_type_when_it_is_brought_up_to_date(saved, kind):
 
 
 def test_the_cases_of_a_column_of_labels(saved):
-    # The top label is retired, merged and split; in the end it is outdone by two merged ones.
+    # The top label is removed, merged and split; in the end it is outdone by two merged ones.
     rows = [[0.1, 0.1, 0.2, 0.6, 0.0], [0.5, 0.1, 0.2, 0.2, 0.0], [0.1, 0.1, 0.1, 0.1, 0.6]]
     rows += [[0.3, 0.3, 0.4, 0.0, 0.0]]
     cells = [*NAMES, "Cat", ""]
@@ -291,10 +292,10 @@ def test_the_cases_of_a_column_of_labels(saved):
 
 
 def test_swapped_labels_are_stale_and_follow(tmp_path):
-    OutputFilter.mask(NAMES, {"ant": "bee", "bee": "ant"}).save(tmp_path / "f.safetensors")
+    doors.mask(NAMES, {"ant": "bee", "bee": "ant"}).save(tmp_path / "f.safetensors")
     write(tmp_path / "in.csv", prediction=OLD_TOP)
     count = sum(label in ("ant", "bee") for label in OLD_TOP)
-    says = f"The column 'prediction' still names retired or changed labels in {count} rows: "
+    says = f"The column 'prediction' still names removed or changed labels in {count} rows: "
     assert says in apply(tmp_path, "in.csv", "out.csv")
     assert "still" not in apply(tmp_path, "in.csv", "out.csv", "--update-column", "prediction")
     swapped = {"ant": "bee", "bee": "ant"}
@@ -303,7 +304,7 @@ def test_swapped_labels_are_stale_and_follow(tmp_path):
 
 
 def test_columns_of_numbers_are_brought_up_to_date_if_they_can_hold_the_labels(tmp_path):
-    OutputFilter.mask(range(5), [3]).save(tmp_path / "f.safetensors")
+    doors.mask(range(5), [3]).save(tmp_path / "f.safetensors")
     top = ROWS.argmax(axis=1)
     table = {"p": ROWS.tolist(), "prediction": top.astype("i1"), "fold": np.arange(25) % 5}
     pa.parquet.write_table(pa.table(table), tmp_path / "in.parquet")
@@ -335,9 +336,9 @@ def test_stale_columns_are_found_by_their_texts(saved):
     count = sum(label != "cat" for label in OLD_TOP)
     lines = apply(saved, "in.parquet", "out.parquet").splitlines()
     assert lines[1:] == [
-        f"The column 'prediction' still names retired or changed labels in {count} rows: "
+        f"The column 'prediction' still names removed or changed labels in {count} rows: "
         "update it with --update-column prediction.",
-        "The column 'my second' still names retired or changed labels in 7 rows: "
+        "The column 'my second' still names removed or changed labels in 7 rows: "
         "update it with --update-column 'my second'.",
     ]
     assert read(saved / "out.parquet")["prediction"] == OLD_TOP
@@ -346,16 +347,16 @@ def test_stale_columns_are_found_by_their_texts(saved):
     assert "'prediction'" in lines[1]
 
 
-def test_a_single_stale_row_of_a_retired_label(tmp_path):
-    OutputFilter.mask(NAMES, ["emu"]).save(tmp_path / "f.safetensors")
+def test_a_single_stale_row_of_a_removed_label(tmp_path):
+    doors.mask(NAMES, ["emu"]).save(tmp_path / "f.safetensors")
     write(tmp_path / "in.csv", prediction=["ant", "bee"] * 12 + ["emu"])
     output = apply(tmp_path, "in.csv", "out.csv")
-    assert "The column 'prediction' still names retired labels in 1 row: update it" in output
+    assert "The column 'prediction' still names removed labels in 1 row: update it" in output
 
 
 def test_texts_of_numbers_may_count_anything(tmp_path):
     numbers = ["0", "1", "2", "3", "4"]
-    OutputFilter.mask(numbers, ["3"]).save(tmp_path / "f.safetensors")
+    doors.mask(numbers, ["3"]).save(tmp_path / "f.safetensors")
     lines = [",".join(["fold", *numbers])]
     lines += [f"{i % 5},{','.join(map(repr, row))}" for i, row in enumerate(ROWS.tolist())]
     (tmp_path / "in.csv").write_text("\n".join(lines))
@@ -376,10 +377,13 @@ def test_texts_of_numbers_may_count_anything(tmp_path):
         (["--scores", "absolute"], "scores (--scores) is for lists"),
         (["--not-allowed"], "not_allowed (--not-allowed) is for lists"),
         (["--allow", "LISTS"], "There are 2 lists, 'DE', 'AU': name the column with each row's"),
-        (["--allow", "LISTS", "--allow-by", "place"], "in.parquet has no column 'place'; the"),
+        (["--allow", "LISTS", "--allow-by", "place"], "in.parquet: it has no column 'place'; the"),
         (["--allow", "LISTS", "--allow-by", "words"], "'words' has the type list<"),
-        (["--allow", "LISTS", "--allow-by", "id"], "in.parquet: Row 0 names the unknown list '0'"),
-        (["--allow", "RETIRED"], "The list 'zoo' allows no label of the filter: add one."),
+        (
+            ["--allow", "LISTS", "--allow-by", "id"],
+            "in.parquet, row 0: it names the unknown list '0'",
+        ),
+        (["--allow", "REMOVED"], "The list 'zoo' allows no label of the filter: add one."),
         (["--allow", "NOTHING"], "nothing.csv"),
         (["--unknown", "none"], "unknown (--unknown) is the answer above a removed mass: give"),
         (["--unknown-above", ".5"], "and none is written: add top_label (--top-label)."),
@@ -398,8 +402,8 @@ def test_options_that_do_not_fit_are_refused_in_one_sentence(saved, options, say
     words = pa.array([["x"]] * 25, pa.list_(pa.string()))
     write(saved / "in.parquet", prediction=OLD_TOP, note=["", "x"] * 12 + ["y"], words=words)
     (saved / "lists.csv").write_text("list,label\nDE,cat\nAU,cat\n")
-    (saved / "retired.csv").write_text("list,label\nzoo,emu\n")
-    files = {"LISTS": "lists.csv", "RETIRED": "retired.csv", "NOTHING": "nothing.csv"}
+    (saved / "removed.csv").write_text("list,label\nzoo,emu\n")
+    files = {"LISTS": "lists.csv", "REMOVED": "removed.csv", "NOTHING": "nothing.csv"}
     options = [saved / files[each] if each in files else each for each in options]
     if "words" not in options:
         table = pa.parquet.read_table(saved / "in.parquet")
@@ -412,5 +416,5 @@ def test_an_added_column_that_exists_is_refused(saved, name):
     write(saved / "in.parquet", **{name: OLD_TOP})
     (saved / "one.csv").write_text("list,label\nzoo,cat\n")
     options = ("--only-changed", "--allow", saved / "one.csv", "--not-allowed")
-    says = f"in.parquet has a column {name!r} already: rename it first."
+    says = f"in.parquet: it has a column {name!r} already: rename it first."
     assert says in refused(saved, "in.parquet", *options)

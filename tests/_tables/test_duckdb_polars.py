@@ -1,10 +1,10 @@
 """Long tables and nested columns that DuckDB and polars write, and read again."""
 
+import doors
 import numpy as np
 import pytest
 
 import plain_plan as plain
-from unlabel import OutputFilter
 from unlabel._tables.files import formats
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
@@ -24,7 +24,7 @@ def small_batches(monkeypatch):
 
 
 def filtered(source, out, **options):
-    fitted = OutputFilter.mask(NAMES, PLAN)
+    fitted = doors.mask(NAMES, PLAN)
     apply_table(fitted, source, out, ApplyOptions(**options), lambda part: None)
     return out
 

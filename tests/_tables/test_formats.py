@@ -7,6 +7,7 @@ import re
 from itertools import chain
 from pathlib import Path
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unlabel import OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel._tables.files import csv_input, formats
 from unlabel._tables.files.csv_rows import CsvRows
 from unlabel._tables.predictions import Reading
@@ -23,7 +24,7 @@ from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
 
 NAMES = ["cat", "dog", "fox"]
-FILTER = OutputFilter.mask(NAMES, ["dog"])
+FILTER = doors.mask(NAMES, ["dog"])
 ROWS = [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.0, 0.5, 0.5]]
 # Without dog: divided by 0.75, 0.25 and 0.5.
 RESULTS = [["0.6666666666666666", "0.3333333333333333"], ["0.5", "0.5"], ["0", "1"]]
@@ -86,10 +87,10 @@ def test_the_format_is_the_one_given_or_the_endings(name, given, found):
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
-        ("t.txt", None, r"t\.txt has no known ending: name it \.parquet, .* \.npy or \.npz\.$"),
+        ("t.txt", None, r"t\.txt: it has no known ending: name it \.parquet, .* \.npy or \.npz\.$"),
         ("t.gz", None, "no known ending"),
         ("t.parquet.gz", None, "no known ending"),
-        ("-", None, "Standard input has no ending: name its format with --format"),
+        ("-", None, "Standard input has no ending: name its format \\(format=\\)"),
         ("-", "npz", "Tables in npz cannot be piped: .* csv, tsv or jsonl"),
     ],
 )
@@ -134,7 +135,7 @@ def test_the_separator_that_is_given_wins(tmp_path, given, separator):
     text = header.replace(",", separator) + text.partition("\n")[2]
     (tmp_path / "table").write_text(text)
     options = ApplyOptions(reading=Reading(format="csv", separator=given))
-    fitted = OutputFilter.mask(names, ["dog;b"])
+    fitted = doors.mask(names, ["dog;b"])
     apply_table(fitted, tmp_path / "table", tmp_path / "out.csv", options, lambda part: None)
     after = cells(tmp_path / "out.csv", separator)
     assert after == [["cat;a", "fox;c", "text"], *expected(["a", "b;c", "d,e"])[1:]]
@@ -149,7 +150,7 @@ def test_what_cannot_be_a_separator(tmp_path, separator):
 
 def test_only_csv_has_separators(tmp_path):
     np.save(tmp_path / "in.npy", ROWS)
-    with pytest.raises(UnlabelError, match=r"in\.npy is read as npy, which has no separators"):
+    with pytest.raises(UnlabelError, match=r"in\.npy: it is read as npy, which has no separators"):
         apply(tmp_path / "in.npy", tmp_path / "out.npy", separator=";")
 
 
@@ -227,7 +228,9 @@ def test_a_row_of_a_later_block_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_input, "ROWS_PER_BLOCK", 0)
     lines = ["cat,dog,fox", *[".5,.25,.25"] * 99, "", ".5,.5", ".5,.25,.25", ""]
     (tmp_path / "in.csv").write_text("\n".join(lines))
-    with pytest.raises(UnlabelError, match="Row 99 does not have one cell per column, but 2 for 3"):
+    with pytest.raises(
+        UnlabelError, match="row 99: it does not have one cell per column, but 2 for 3"
+    ):
         apply(tmp_path / "in.csv", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 

@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
+import doors
 import numpy as np
 import pytest
 
 import plain_json as plain
 import plain_plan
-from unlabel import OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
@@ -19,7 +20,7 @@ from unlabel._tables.streaming import apply_table, fit_table
 
 NAMES = ["cat", "dog", "fox"]
 PLAN = {"dog": None, "fox": "vixen"}
-MASK = OutputFilter.mask(NAMES, PLAN)
+MASK = doors.mask(NAMES, PLAN)
 ROWS = [[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]]
 RESULTS = plain_plan.changed_rows(PLAN, NAMES, ROWS).tolist()
 NEW = ["cat", "vixen"]
@@ -39,7 +40,7 @@ def refusal(folder, values, reading=None, **options):
         applied(folder, values, reading, **options)
     assert sorted(os.listdir(folder)) == ["in.jsonl"]
     message = str(caught.value)
-    assert message.startswith(f"{folder / 'in.jsonl'}: Line ")
+    assert message.startswith(f"{folder / 'in.jsonl'}, line ")
     assert "\n" not in message
     return message
 
@@ -90,7 +91,7 @@ def test_labels_fields_win_over_fields_with_scores(tmp_path):
 )
 def test_lines_without_scores_name_the_key(tmp_path, line, words):
     message = refusal(tmp_path, [line])
-    assert "--key" in message
+    assert "(key=)" in message
     assert re.search(words, message)
 
 
@@ -178,7 +179,7 @@ def test_without_classes_the_first_line_names_the_labels(tmp_path):
     for form in (plain.as_object, plain.as_entries, plain.as_two_lists):
         found = opened(tmp_path, [{"p": form(NAMES, row)} for row in ROWS], classes=None)
         assert found.classes == ("cat", "dog", "fox")
-        assert "'cat', 'dog', 'fox': if not, name them with --classes." in found.guess
+        assert "'cat', 'dog', 'fox': if not, name them." in found.guess
         assert not found.logs
     found = opened(tmp_path, ROWS, classes=None)
     assert (found.classes, found.guess) == ((0, 1, 2), "")
@@ -194,7 +195,9 @@ def test_without_classes_decimal_fields_are_the_labels(tmp_path):
     ]
     with pytest.raises(UnlabelError, match="0 in every row of column 'emu'"):
         opened(tmp_path, [line | {"emu": 0.0} for line in lines], classes=None)
-    with pytest.raises(UnlabelError, match=r"Line 1 has no scores in the fields 'id', 'x'.*--key"):
+    with pytest.raises(
+        UnlabelError, match=r"line 1: it has no scores in the fields 'id', 'x'.*\(key=\)"
+    ):
         opened(tmp_path, [{"id": 1, "x": 0.5}], classes=None)
 
 
@@ -219,16 +222,14 @@ TOP = [{"fox": 0.5, "dog": 0.25}, {"cat": 0.75, "fox": 0.125}, {"dog": 0.5, "cat
 TOP_PLAN = {"dog": None, "owl": None, "fox": "vixen"}
 
 
-def ends(named):
-    """Give both ends of the result of a row that names not all of the retired and retained."""
+def expected_partial(named):
+    """Return the result of a row that names only some labels: the rest is on retained ones."""
     gone = sum(Fraction(score) for name, score in named.items() if name == "dog")
-    rest = 1 - sum(map(Fraction, named.values()))
-    found = {}
-    for name, score in named.items():
-        if name != "dog":
-            lower, upper = Fraction(score) / (1 - gone), Fraction(score) / (1 - gone - rest)
-            found[TOP_PLAN.get(name, name)] = (float(lower), float(upper))
-    return found
+    return {
+        TOP_PLAN.get(name, name): pytest.approx(float(Fraction(score) / (1 - gone)))
+        for name, score in named.items()
+        if name != "dog"
+    }
 
 
 @pytest.mark.parametrize("form", ["entries", "object", "two_lists", "fields"])
@@ -237,29 +238,17 @@ def test_partial_rows(tmp_path, form):
     for named in TOP:
         scores = named if form == "fields" else {"p": plain.FORMS[form](named, named.values())}
         lines.append({"id": 1, **scores})
-    fitted = OutputFilter.mask(ANIMALS, TOP_PLAN)
-    found = applied(tmp_path, lines, PARTIAL, fitted, interval=True)
+    found = applied(tmp_path, lines, PARTIAL, doors.mask(ANIMALS, TOP_PLAN))
     for line, named in zip(found, TOP, strict=True):
         if form == "entries":
-            result = {each["label"]: (each["score"], each["score_upper"]) for each in line["p"]}
+            result = {each["label"]: each["score"] for each in line["p"]}
         elif form == "two_lists":
-            pairs = zip(line["p"]["scores"], line["p"]["scores_upper"], strict=True)
-            result = dict(zip(line["p"]["labels"], pairs, strict=True))
+            result = dict(zip(line["p"]["labels"], line["p"]["scores"], strict=True))
         elif form == "object":
-            assert line["p"].keys() == line["p_upper"].keys()
-            result = {name: (low, line["p_upper"][name]) for name, low in line["p"].items()}
+            result = line["p"]
         else:
-            names = [name for name in ("cat", "vixen", "hen") if name in line]
-            result = {name: (line[name], line[f"{name}_upper"]) for name in names}
-        assert result == {name: pytest.approx(pair) for name, pair in ends(named).items()}
-
-
-def test_objects_in_lists_hold_their_upper_ends(tmp_path):
-    fitted = OutputFilter.mask(ANIMALS, TOP_PLAN)
-    reading = replace(PARTIAL, key="p.0")
-    [found] = applied(tmp_path, [{"p": [TOP[0]]}], reading, fitted, interval=True)
-    [(low, high)] = ends(TOP[0]).values()
-    assert found["p"] == [{"vixen": pytest.approx(low), "vixen_upper": pytest.approx(high)}]
+            result = {name: line[name] for name in ("cat", "vixen", "hen") if name in line}
+        assert result == expected_partial(named)
 
 
 def test_a_single_answer(tmp_path):
@@ -274,12 +263,12 @@ def test_a_single_answer(tmp_path):
         "id": 2,
         "top_label": None,
         "certain": False,
-        "only_retired": True,
+        "only_removed": True,
     }
     os.remove(tmp_path / "out.jsonl")
     message = refusal(tmp_path, lines)
-    assert "Line 1 does not name the label 'cat'" in message
-    assert "--partial" in message
+    assert "line 1: it does not name the label 'cat'" in message
+    assert "(partial=)" in message
 
 
 @pytest.mark.parametrize("name", ["scores", "top"])
@@ -289,7 +278,7 @@ def test_the_best_of_scores_in_another_field_is_not_all_there_is(tmp_path, name)
         scores = [{"label": label, "score": score} for label, score in scores.items()]
     line = {"label": "cat", "score": 0.5, name: scores}
     message = refusal(tmp_path, [line], PARTIAL)
-    assert f"Line 1 has an answer in 'label' and its scores in {name!r}: choose" in message
+    assert f"line 1: it has an answer in 'label' and its scores in {name!r}: choose" in message
     found = applied(tmp_path, [line], replace(PARTIAL, key=name))[0]
     alone = applied(tmp_path, [{name: scores}], PARTIAL)[0]
     assert found == line | alone
@@ -319,19 +308,19 @@ def test_without_lines_there_is_nothing_to_filter(tmp_path, text):
 
 
 def test_lists_without_labels_cannot_be_partial(tmp_path):
-    assert "leave out --partial" in refusal(tmp_path, ROWS, PARTIAL)
+    assert "give whole rows" in refusal(tmp_path, ROWS, PARTIAL)
 
 
-def test_other_labels_count_as_retired(tmp_path):
+def test_other_labels_count_as_removed(tmp_path):
     line = [
         {"token": " The", "logprob": math.log(0.25)},
         {"token": " fox", "logprob": math.log(0.5)},
         {"token": " dog", "logprob": math.log(0.125)},
         {"token": " A", "logprob": math.log(0.0625)},
     ]
-    with pytest.raises(UnlabelError, match="no label ' The', and line 1 names it"):
+    with pytest.raises(UnlabelError, match="line 1: the model has no label ' The'"):
         applied(tmp_path, [line], PARTIAL)
-    reading = Reading(partial=True, other_labels="retired")
+    reading = Reading(partial=True, other_labels="removed")
     [[found]] = applied(tmp_path, [line], reading, removed_mass=False)
     assert found["token"] == "vixen"
     assert math.exp(found["logprob"]) == pytest.approx(0.5 / (1 - 0.25 - 0.125 - 0.0625))
@@ -448,7 +437,7 @@ def check_pipeline(lines, found, plan):
 def test_text_classification(tmp_path, pipelines):
     pipe = pipelines("text-classification", EMOTIONS)
     plan = {"fear": None, "anger": "upset", "sadness": "upset"}
-    fitted = OutputFilter.mask(EMOTIONS, plan)
+    fitted = doors.mask(EMOTIONS, plan)
     lines = pipe(TEXTS, top_k=None)
     check_pipeline(lines, applied(tmp_path, lines, fitted=fitted), plan)
     found = applied(tmp_path, [{"text": "x", "out": line} for line in lines], fitted=fitted)
@@ -458,18 +447,19 @@ def test_text_classification(tmp_path, pipelines):
 def test_text_classification_with_top_k(tmp_path, pipelines):
     pipe = pipelines("text-classification", EMOTIONS)
     plan = {"fear": None, "anger": "upset", "sadness": "upset"}
-    fitted = OutputFilter.mask(EMOTIONS, plan)
+    fitted = doors.mask(EMOTIONS, plan)
     whole, top = pipe(TEXTS, top_k=None), pipe(TEXTS, top_k=5)
-    found = applied(tmp_path, top, PARTIAL, fitted, interval=True, top_k=True)
-    for line, entries in zip(found, whole, strict=True):
+    found = applied(tmp_path, top, PARTIAL, fitted)
+    for line, entries, named in zip(found, whole, top, strict=True):
         labels = [entry["label"] for entry in entries]
         row = [Fraction(entry["score"]) for entry in entries]
         results = plain_plan.masked(plan, labels, row)
         exact = dict(zip(plain_plan.result_labels(plan, labels), results, strict=True))
+        hidden = 1 - sum(entry["score"] for entry in named)
+        left = 1 - sum(entry["score"] for entry in named if entry["label"] == "fear")
         assert line
         for entry in line:
-            low, high = entry["score"] - 1e-6, entry["score_upper"] + 1e-6
-            assert low <= exact[entry["label"]] <= high
+            assert abs(entry["score"] - exact[entry["label"]]) <= hidden / left + 1e-6
     single = pipe(TEXTS)
     assert {*single[0]} == {"label", "score"}
     assert len(applied(tmp_path, single, PARTIAL, fitted)) == len(TEXTS)
@@ -492,12 +482,14 @@ def test_fit_on_a_pipelines_output(tmp_path, pipelines):
     texts = [f"{start} {end}" for start in WORDS[5:] for end in WORDS[5:]]
     lines = [{"label": NAMES[i % 3], "out": out} for i, out in enumerate(pipe(texts, top_k=None))]
     plain.write(tmp_path / "in.jsonl", lines)
-    fitted, _ = fit_table(
+    fitted, *_ = fit_table(
         tmp_path / "in.jsonl",
+        plan=None,
         remove=["dog"],
         keep=None,
         method="osr",
-        input="probabilities",
+        kind="probabilities",
+        allow_chance=True,
         calibrate=False,
         classes=NAMES,
         reading=Reading(),

@@ -3,6 +3,7 @@
 import csv
 from decimal import Decimal
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -12,13 +13,11 @@ from hypothesis import strategies as st
 
 import plain_long
 import plain_plan as plain
-from unlabel import OutputFilter
 from unlabel._tables.files import csv_input, formats
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import LOG_OF_NOTHING, ApplyOptions
 from unlabel._tables.streaming import apply_table
-from unlabel.fitting import fit_filter
 
 NAMES = ["ant", "bee", "cat", "emu"]
 ROWS = np.random.default_rng(5).dirichlet(np.ones(4), size=12)
@@ -103,7 +102,7 @@ KEYS = st.text("ab,\"'; \né", min_size=1, max_size=3)
 @example({"ant": "bee", "bee": "ant"}, ["b", "a"], sorted, False, ".csv", "osr", 3)
 @example({"ant": {"x": 0.5, "y": 0.5}}, ["a", "b"], sorted, True, ".parquet", "mask", 4)
 def test_random_plans(folder, plan, ids, sorting, descending, suffix, method, batch):
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=plan, method=method)
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, plan=plan, method=method)
     rows = long_rows(sorting(ids), orders_of(descending))
     source, out = folder / f"in{suffix}", folder / f"out{suffix}"
     write(rows, source)
@@ -135,7 +134,7 @@ def test_each_id_keeps_its_own_order(tmp_path, monkeypatch, batch):
     for orders in ([ascending, descending[::-1]], [ascending[::-1], descending]):
         rows = long_rows("ab", orders)
         write(rows, tmp_path / "in.parquet")
-        apply(OutputFilter.mask(NAMES, {}), tmp_path / "in.parquet", tmp_path / "out.parquet")
+        apply(doors.mask(NAMES, {}), tmp_path / "in.parquet", tmp_path / "out.parquet")
         assert_rows(read(tmp_path / "out.parquet"), rows)
 
 
@@ -143,7 +142,7 @@ def test_each_id_keeps_its_own_order(tmp_path, monkeypatch, batch):
 def test_added_and_updated_columns_repeat_on_each_row_of_an_id(tmp_path, suffix):
     rows = long_rows([f"i{i}" for i in range(12)], orders_of(False))
     write(rows, tmp_path / f"in{suffix}")
-    fitted = OutputFilter.mask(NAMES, PLAN)
+    fitted = doors.mask(NAMES, PLAN)
     options = {"only_changed": True, "removed_mass": True, "update_column": "prediction"}
     applied = apply(fitted, tmp_path / f"in{suffix}", tmp_path / f"out{suffix}", **options)
     expected = plain_long.changed(rows, PLAN, NAMES)
@@ -163,11 +162,11 @@ def test_added_and_updated_columns_repeat_on_each_row_of_an_id(tmp_path, suffix)
 
 def test_stale_columns_are_counted_by_id(tmp_path):
     write(long_rows("abcdefgh"), tmp_path / "in.csv")
-    applied = apply(OutputFilter.mask(NAMES, PLAN), tmp_path / "in.csv", tmp_path / "out.csv")
+    applied = apply(doors.mask(NAMES, PLAN), tmp_path / "in.csv", tmp_path / "out.csv")
     stale = sum(NAMES[int(row.argmax())] in PLAN for row in ROWS[:8])
     assert [*applied.remarks] == [
-        f"The column 'prediction' still names retired or changed labels in {stale} rows: "
-        "update it with --update-column prediction."
+        f"The column 'prediction' still names removed or changed labels in {stale} rows: "
+        "name it as the column to update."
     ]
 
 
@@ -200,9 +199,7 @@ def test_ids_of_any_type_are_kept(tmp_path, kind):
     table = pa.table({"id": ids, "label": NAMES * 2, "score": scores})
     pa.parquet.write_table(table, tmp_path / "in.parquet")
     stored = pa.parquet.read_table(tmp_path / "in.parquet")
-    apply(
-        OutputFilter.mask(NAMES, {"bee": None}), tmp_path / "in.parquet", tmp_path / "out.parquet"
-    )
+    apply(doors.mask(NAMES, {"bee": None}), tmp_path / "in.parquet", tmp_path / "out.parquet")
     result = pa.parquet.read_table(tmp_path / "out.parquet")
     assert result.schema == stored.schema
     assert result["id"].to_pylist() == [stored["id"][0].as_py()] * 3 + [stored["id"][4].as_py()] * 3
@@ -228,7 +225,7 @@ def test_labels_and_scores_keep_their_type(tmp_path, kind, score):
     scores = pa.array(rows.reshape(-1)).cast(pa.float32()).cast(score)
     table = pa.table({"score": scores, "label": labels, "id": np.repeat([7, 3], 4)})
     pa.parquet.write_table(table, tmp_path / "in.parquet")
-    apply(OutputFilter.mask(NAMES, PLAN), tmp_path / "in.parquet", tmp_path / "out.parquet")
+    apply(doors.mask(NAMES, PLAN), tmp_path / "in.parquet", tmp_path / "out.parquet")
     result = pa.parquet.read_table(tmp_path / "out.parquet")
     assert (
         result["label"].type == pa.parquet.read_schema(tmp_path / "in.parquet").field("label").type
@@ -245,7 +242,7 @@ def test_labels_that_are_numbers(tmp_path):
     table = {"id": np.repeat([1, 2], 3), "label": [0, 1, 2] * 2, "score": [0.5, 0.25, 0.25] * 2}
     pa.parquet.write_table(pa.table(table), tmp_path / "in.parquet")
     for classes in ([0, 1, 2], ["0", "1", "2"]):
-        fitted = OutputFilter.mask(classes, {classes[1]: None, classes[2]: "7"})
+        fitted = doors.mask(classes, {classes[1]: None, classes[2]: "7"})
         apply(fitted, tmp_path / "in.parquet", tmp_path / "out.parquet")
         result = pa.parquet.read_table(tmp_path / "out.parquet").to_pydict()
         assert result["label"] == [0, 7, 0, 7]
@@ -258,14 +255,14 @@ def test_few_ids_at_a_time_if_there_are_many_labels(tmp_path, monkeypatch):
     write(rows, tmp_path / "in.csv")
     predictions = open_predictions(tmp_path / "in.csv", NAMES, LONG)
     assert [len(part) for part in predictions.parts(no_progress)] == [2, 2, 2, 2, 2, 1]
-    apply(OutputFilter.mask(NAMES, PLAN), tmp_path / "in.csv", tmp_path / "out.csv")
+    apply(doors.mask(NAMES, PLAN), tmp_path / "in.csv", tmp_path / "out.csv")
     expected = plain_long.changed(rows, PLAN, NAMES)
     assert_rows(read(tmp_path / "out.csv"), expected)
 
 
 def test_an_empty_table(tmp_path):
     (tmp_path / "in.csv").write_text("id,label,score\n")
-    applied = apply(OutputFilter.mask(NAMES, PLAN), tmp_path / "in.csv", tmp_path / "out.csv")
+    applied = apply(doors.mask(NAMES, PLAN), tmp_path / "in.csv", tmp_path / "out.csv")
     assert (applied.rows, applied.written) == (0, 0)
     assert (tmp_path / "out.csv").read_text() == "id,label,score\n"
 
@@ -278,7 +275,7 @@ def test_log_probabilities(tmp_path, name):
     rows = [row | {name: row["score"]} for row in long_rows("ab", rows=logs)]
     write([{k: row[k] for k in ("id", "label", name)} for row in rows], tmp_path / "in.parquet")
     reading = Reading(long=("id", "label", name), logs=name == "score")
-    fitted = OutputFilter.mask(NAMES, {"bee": None})
+    fitted = doors.mask(NAMES, {"bee": None})
     apply(fitted, tmp_path / "in.parquet", tmp_path / "out.parquet", reading=reading)
     found = np.array([row[name] for row in read(tmp_path / "out.parquet")]).reshape(2, 3)
     with np.errstate(divide="ignore"):

@@ -3,6 +3,7 @@
 from itertools import count, repeat
 from pathlib import Path
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import plain_long
 import plain_plan as plain
-from unlabel import OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel._tables.evaluate import evaluate_tables
 from unlabel._tables.files import formats
 from unlabel._tables.files.formats import Table
@@ -24,7 +25,6 @@ from unlabel._tables.opening import names_in, open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions, Rewriting, Rewritten
 from unlabel._tables.streaming import fit_table
-from unlabel.fitting import fit_filter
 
 NAMES = ["ant", "bee", "cat", "emu"]
 ROWS = np.random.default_rng(5).dirichlet(np.ones(4), size=12)
@@ -52,21 +52,21 @@ def long_rows():
 
 def test_fit_reads_the_labels_of_the_first_id(tmp_path):
     pa.parquet.write_table(pa.Table.from_pylist(long_rows()), tmp_path / "in.parquet")
-    options = {"remove": ["bee"], "keep": None, "method": "osr", "input": "probabilities"}
-    fitted, sentences = fit_table(
+    options = {"plan": None, "remove": ["bee"], "keep": None, "method": "osr"}
+    fitted, sentences, _ = fit_table(
         tmp_path / "in.parquet",
         **options,
+        kind="probabilities",
         calibrate=False,
+        allow_chance=True,
         classes=None,
         reading=LONG,
         label_column="truth",
         progress=no_progress,
     )
-    expected = fit_filter(ROWS, TRUTH, classes=NAMES, remove=["bee"])
+    expected = doors.fit(ROWS, TRUTH, classes=NAMES, remove=["bee"])
     np.testing.assert_array_equal(fitted.apply(ROWS), expected.apply(ROWS))
-    assert sentences == [
-        "The labels were taken to be 'ant', 'bee', 'cat', 'emu': if not, name them with --classes."
-    ]
+    assert sentences[-1].startswith("The labels were taken to be 'ant', 'bee', 'cat', 'emu'")
     assert names_in(tmp_path / "in.parquet", LONG) == {*NAMES}
 
 
@@ -84,17 +84,16 @@ def test_evaluate_reads_long_tables(tmp_path):
     def evaluated(base, retrained, reading):
         return evaluate_tables(
             tmp_path / base,
+            plan=None,
             remove=["bee"],
             keep=None,
-            from_column=None,
-            to_column=None,
             filter=None,
             same_recipe=False,
             truth="old",
-            unknown_above=None,
+            rule=None,
             date=None,
             retrained=[tmp_path / retrained],
-            input=None,
+            kind=None,
             label_column="truth",
             classes=NAMES,
             reading=reading,
@@ -126,21 +125,21 @@ def test_partial_results_leave_out_what_is_not_named():
     }
     names = LongColumns("id", "label", "score", tuple(NAMES), partial=True)
     part = LongPart(pa.record_batch(columns), names, np.array([0, 3, 4, 6]))
-    fitted = OutputFilter.mask(NAMES, {"emu": None, "ant": "x", "bee": "x"})
+    fitted = doors.mask(NAMES, {"emu": None, "ant": "x", "bee": "x"})
     lower = np.array([[0.375, 0.25], [np.nan, np.nan], [0.25, 0.5]], dtype="f4")
     changed, top = np.array([True, True, False]), pa.array(["x", None, "cat"])
-    result = Rewritten(lower, {"top": top}, {}, changed, upper=2 * lower)
+    result = Rewritten(lower, {"top": top}, {}, changed)
     output = LongOutput(Rewriting(fitted, ApplyOptions()), names)
     after = output.of(part, result)
-    assert after.schema.names == ["label", "score", "score_upper", "id", "n", "top"]
-    assert after.schema.field("score_upper").type == pa.float32()
+    assert after.schema.names == ["label", "score", "id", "n", "top"]
+    assert after.schema.field("score").type == pa.float32()
     found = [tuple(row.values()) for row in after.to_pylist()]
     expected = [
-        ("x", 0.375, 0.75, "a", "1", "x"),  # as the scores of this id descend
-        ("cat", 0.25, 0.5, "a", "0", "x"),
-        (None, None, None, "b", "3", None),
-        ("x", 0.25, 0.5, "c", "4", "cat"),
-        ("cat", 0.5, 1.0, "c", "5", "cat"),
+        ("x", 0.375, "a", "1", "x"),  # as the scores of this id descend
+        ("cat", 0.25, "a", "0", "x"),
+        (None, None, "b", "3", None),
+        ("x", 0.25, "c", "4", "cat"),
+        ("cat", 0.5, "c", "5", "cat"),
     ]
     assert found == expected
     kept = output.of(part, result._replace(kept=changed))
@@ -217,9 +216,9 @@ def test_one_id_for_all_rows_is_not_read_to_its_end(classes):
     with pytest.raises(UnlabelError) as caught:
         read()
     told = {
-        True: "endless.csv: The label 'ant' appears twice in the rows of the first id in column "
-        "'label': give it once.",
-        False: "endless.csv: Row 0 (id 7) is the first of more than 4 rows of its id, and there "
-        "are 4 labels: give each label once.",
+        True: "endless.csv, the first id in column 'label': the label 'ant' appears twice: give "
+        "each label once.",
+        False: "endless.csv, row 0 (id 7): it is the first of more than 4 rows of its id, and "
+        "there are 4 labels: give each label once.",
     }
     assert str(caught.value) == told[classes is None]

@@ -4,12 +4,13 @@ import io
 import os
 from decimal import Decimal
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from unlabel import OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel._tables.files import formats
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
@@ -37,115 +38,115 @@ def changed(old, new):
 
 
 CASES = {
-    "no_id.csv": (changed("b,dog", ",dog"), "Row 4 has no id in column 'id': give it one."),
+    "no_id.csv": (changed("b,dog", ",dog"), "row 4: it has no id in column 'id': give it one."),
     "null_id.parquet": (
         parquet(id=["a", "a", None, "b", "b", "b"]),
-        "Row 2 has no id in column 'id': give it one.",
+        "row 2: it has no id in column 'id': give it one.",
     ),
     "nan_id.parquet": (
         parquet(id=[1.0, 1.0, 1.0, np.nan, 2.0, 2.0]),
-        "Row 3 has no id in column 'id': give it one.",
+        "row 3: it has no id in column 'id': give it one.",
     ),
     "nested_id.parquet": (
         parquet(id=[[1]] * 6),
-        "The column 'id' has the type list<element: int64> and ids are texts or numbers: choose "
-        "another one with --long.",
+        "the column 'id' has the type list<element: int64> and ids are texts or numbers: choose "
+        "another one (long=).",
     ),
     "comes_back.csv": (
         GOOD.encode() + b"a,cat,1\n",
-        "The id 'a' comes back in row 6, after other ids: sort the table by 'id'.",
+        "the id 'a' comes back in row 6, after other ids: sort the table by 'id'.",
     ),
     "comes_back_far_below.csv": (
         GOOD.encode()
         + b"".join(b"c%02d,%s,.%d\n" % (i, *x) for i in range(30) for x in SHARES)
         + b"b,cat,1\n",
-        "The id 'b' comes back in row 96, after other ids: sort the table by 'id'.",
+        "the id 'b' comes back in row 96, after other ids: sort the table by 'id'.",
     ),
     "number_comes_back.parquet": (
         parquet(id=np.repeat([2, 1, 2], 3), label=NAMES * 3, score=np.tile([0.5, 0.25, 0.25], 3)),
-        "The id '2' comes back in row 6, after other ids: sort the table by 'id'.",
+        "the id '2' comes back in row 6, after other ids: sort the table by 'id'.",
     ),
     "by_label.csv": (
         b"id,label,score\na,cat,.5\nb,cat,.5\nc,cat,.5\nd,cat,.5\ne,cat,.5\na,dog,.5\n",
-        "Row 0 (id 'a') does not name the label 'dog' among the 1 of its id: give all labels, in "
+        "row 0 (id 'a'): it does not name the label 'dog' among the 1 of its id: give all labels, in "
         "rows that stand together",
     ),
     "no_label.csv": (
         changed("a,fox", "a,"),
-        "Row 2 (id 'a') has no label in column 'label': give it one.",
+        "row 2 (id 'a'): it has no label in column 'label': give it one.",
     ),
     "null_label.parquet": (
         parquet(label=["cat", "dog", "fox", "cat", None, "fox"]),
-        "Row 4 (id 'b') has no label in column 'label': give it one.",
+        "row 4 (id 'b'): it has no label in column 'label': give it one.",
     ),
     "nested_label.parquet": (
         parquet(label=[["cat"]] * 6),
-        "has list<element: string> in column 'label' and labels are texts or numbers: choose "
-        "another one with --long.",
+        "it has list<element: string> in column 'label' and labels are texts or numbers: choose "
+        "another one (long=).",
     ),
     "no_score.csv": (
         changed("b,dog,.7", "b,dog,"),
-        "Row 4 (id 'b') has no score in column 'score': give it one.",
+        "row 4 (id 'b'): it has no score in column 'score': give it one.",
     ),
     "null_score.parquet": (
         parquet(score=[0.5, 0.3, None] * 2),
-        "Row 2 (id 'a') has no score in column 'score': give it one.",
+        "row 2 (id 'a'): it has no score in column 'score': give it one.",
     ),
     "nan_score.parquet": (
         parquet(score=[0.5, 0.5, 0.0, 0.5, float("nan"), 0.1]),
-        "Row 4 (id 'b') has no score in column 'score': give it one.",
+        "row 4 (id 'b'): it has no score in column 'score': give it one.",
     ),
     "text_score.csv": (
         changed("b,dog,.7", "b,dog,much"),
-        "Row 4 (id 'b') has 'much' in column 'score': give a number.",
+        "row 4 (id 'b'): it has 'much' in column 'score': give a number.",
     ),
     "nested_score.parquet": (
         parquet(score=[[0.5]] * 6),
-        "Row 0 (id 'a') has '[0.5]' in column 'score': give a number.",
+        "row 0 (id 'a'): it has '[0.5]' in column 'score': give a number.",
     ),
     "twice.csv": (
         changed("b,fox", "b,dog"),
-        "Row 3 (id 'b') names the label 'dog' twice: give it one score.",
+        "row 3 (id 'b'): it names the label 'dog' twice: give it one score.",
     ),
     "missing.csv": (
         changed("b,dog,.7\n", ""),
-        "Row 3 (id 'b') does not name the label 'dog' among the 2 of its id: give all labels, in "
-        "rows that stand together, or say that rows are partial (--partial).",
+        "row 3 (id 'b'): it does not name the label 'dog' among the 2 of its id: give all labels, in "
+        "rows that stand together, or say that rows are partial (partial=).",
     ),
     "other_label.csv": (
         changed("b,fox", "b,foxx"),
-        "The model has no label 'foxx', and row 5 (id 'b') names it: the nearest is 'fox'.",
+        "row 5 (id 'b'): the model has no label 'foxx': the nearest is 'fox'.",
     ),
     "sum.csv": (
         changed("b,dog,.7", "b,dog,.9"),
-        "Row 3 (id 'b') is not a probability vector: it sums to 1.2",
+        "row 3 (id 'b'): it is not a probability vector: it sums to 1.2",
     ),
     "negative.csv": (
         changed("b,dog,.7", "b,dog,-.7"),
-        "Row 3 (id 'b') is not a probability vector: the label 'dog' is -0.7;",
+        "row 3 (id 'b'): it is not a probability vector: the label 'dog' is -0.7;",
     ),
     "infinite.csv": (
         changed("b,dog,.7", "b,dog,inf"),
-        "Row 3 (id 'b') is not a probability vector: the label 'dog' is infinite; "
+        "row 3 (id 'b'): it is not a probability vector: the label 'dog' is infinite; "
         "give a number or drop the row.",
     ),
     "too_many.csv": (
         GOOD.encode() + b"b,cat,.1\n" * 20,
-        "Row 3 (id 'b') is the first of more than 3 rows of its id, and there are 3 labels: give "
+        "row 3 (id 'b'): it is the first of more than 3 rows of its id, and there are 3 labels: give "
         "each label once.",
     ),
     "decimal_id.parquet": (
         parquet(id=[Decimal(1)] * 3 + [None] + [Decimal(2)] * 2),
-        "Row 3 has no id in column 'id': give it one.",
+        "row 3: it has no id in column 'id': give it one.",
     ),
-    "wide.csv": (b"cat,dog,fox\n.5,.3,.2\n", "has no column 'id'; the nearest is"),
+    "wide.csv": (b"cat,dog,fox\n.5,.3,.2\n", "it has no column 'id'; the nearest is"),
     "two_columns.csv": (
         b"id,label,score,score\na,cat,1,1\n",
-        "has 2 columns 'score': rename all but one.",
+        "it has 2 columns 'score': rename all but one.",
     ),
     "added.csv": (
         b"id,label,score,top_label\na,cat,1,x\n",
-        "has a column 'top_label' already: rename it first.",
+        "it has a column 'top_label' already: rename it first.",
     ),
 }
 
@@ -157,7 +158,7 @@ def small_batches(monkeypatch):
 
 def refusal(tmp_path, name, content, out="out.parquet", fitted=None, **options):
     (tmp_path / name).write_bytes(content)
-    fitted = fitted or OutputFilter.mask(NAMES, {"dog": None})
+    fitted = fitted or doors.mask(NAMES, {"dog": None})
     options = {"reading": Reading(long=("id", "label", "score")), "top_label": True} | options
     with pytest.raises(UnlabelError) as caught:
         apply_table(fitted, tmp_path / name, tmp_path / out, ApplyOptions(**options), no_progress)
@@ -165,7 +166,12 @@ def refusal(tmp_path, name, content, out="out.parquet", fitted=None, **options):
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(str(tmp_path / name))
-    return message.removeprefix(str(tmp_path / name)).removeprefix(":").removeprefix(" ")
+    return (
+        message.removeprefix(str(tmp_path / name))
+        .removeprefix(":")
+        .removeprefix(",")
+        .removeprefix(" ")
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -175,7 +181,7 @@ def test_one_sentence_names_the_row(tmp_path, name):
 
 
 def test_labels_that_the_column_cannot_hold(tmp_path):
-    fitted = OutputFilter.mask([0, 1, 2], {1: "other"})
+    fitted = doors.mask([0, 1, 2], {1: "other"})
     content = parquet(label=[0, 1, 2] * 2)
     (tmp_path / "in.parquet").write_bytes(content)
     options = ApplyOptions(reading=Reading(long=("id", "label", "score")))
@@ -194,20 +200,22 @@ def test_columns_that_options_name_have_one_value_per_id(tmp_path, cells):
     (tmp_path / "in.parquet").write_bytes(table)
     long = Reading(long=("id", "label", "score"))
     says = (
-        r"in.parquet: Row 3 \(id 'b'\) is the first of its id, whose rows have several values in "
+        r"in.parquet, row 3 \(id 'b'\): it is the first of its id, whose rows have several values in "
         "column '{}': give all of them the same.$"
     )
-    mask = OutputFilter.mask(NAMES, ["fox"])
+    mask = doors.mask(NAMES, ["fox"])
     options = ApplyOptions(reading=long, update_column="was")
     with pytest.raises(UnlabelError, match=says.format("was")):
         apply_table(mask, tmp_path / "in.parquet", tmp_path / "out.parquet", options, no_progress)
     with pytest.raises(UnlabelError, match=says.format("truth")):
         fit_table(
             tmp_path / "in.parquet",
+            plan=None,
             remove=["fox"],
             keep=None,
             method="osr",
-            input="probabilities",
+            kind="probabilities",
+            allow_chance=True,
             calibrate=False,
             classes=NAMES,
             reading=long,
@@ -225,8 +233,8 @@ def test_columns_that_options_name_have_one_value_per_id(tmp_path, cells):
 @pytest.mark.parametrize("column", ["id", "label", "score"])
 def test_the_three_columns_are_not_updated(tmp_path, column):
     assert refusal(tmp_path, "in.csv", GOOD.encode(), update_column=column) == (
-        f"has ids, labels or scores in column {column!r}: choose another column of labels with "
-        "update_column (--update-column)."
+        f"it has ids, labels or scores in column {column!r}: choose another column of labels "
+        "(update_column=)."
     )
 
 
@@ -234,7 +242,7 @@ def test_the_three_columns_are_not_updated(tmp_path, column):
 def test_long_tables_do_not_fit_into_arrays(tmp_path, out):
     (tmp_path / "in.csv").write_text(GOOD)
     options = ApplyOptions(reading=Reading(long=("id", "label", "score")))
-    fitted = OutputFilter.mask(NAMES, {"dog": None})
+    fitted = doors.mask(NAMES, {"dog": None})
     with pytest.raises(UnlabelError, match=r"A long table does not fit into .*: name it \.csv"):
         apply_table(fitted, tmp_path / "in.csv", tmp_path / out, options, no_progress)
     assert os.listdir(tmp_path) == ["in.csv"]
@@ -244,9 +252,9 @@ def test_a_column_named_twice(tmp_path):
     reading = Reading(long=("id", "label", "label"))
     (tmp_path / "in.csv").write_text(GOOD)
     options = ApplyOptions(reading=reading)
-    with pytest.raises(UnlabelError, match=r"--long names the column 'label' twice"):
+    with pytest.raises(UnlabelError, match=r"The column 'label' is named twice"):
         apply_table(
-            OutputFilter.mask(NAMES, {"dog": None}),
+            doors.mask(NAMES, {"dog": None}),
             tmp_path / "in.csv",
             tmp_path / "out.csv",
             options,
@@ -255,16 +263,22 @@ def test_a_column_named_twice(tmp_path):
 
 
 FITS = {
-    "empty": ("id,label,score\n", "There are no rows: give a table with at least one."),
-    "no_label": ("id,label,score\na,,1\n", "Row 0 has no label in column 'label': give it one."),
+    "empty": ("id,label,score\n", "there are no rows: give a table with at least one."),
+    "no_label": (
+        "id,label,score\na,,1\n",
+        "row 0: it has no label in column 'label': give it one.",
+    ),
     "twice": (
         "id,label,score\na,cat,1\na,cat,0\n",
-        "The label 'cat' appears twice in the rows of the first id in column 'label': give it",
+        "the first id in column 'label': the label 'cat' appears twice: give each label once",
     ),
-    "own_column": (GOOD, "has ids, labels and scores in the columns 'id', 'label', 'score', none"),
+    "own_column": (
+        GOOD,
+        "it has ids, labels and scores in the columns 'id', 'label', 'score', none",
+    ),
     "another_label": (
         GOOD.replace("b,fox", "b,owl"),
-        "The model has no label 'owl', and row 5 (id 'b') names it: the nearest is",
+        "row 5 (id 'b'): the model has no label 'owl': it has 3, 'cat', 'dog', 'fox'. The labels",
     ),
 }
 
@@ -276,17 +290,21 @@ def test_tables_without_labels_for_fitting(tmp_path, name):
     with pytest.raises(UnlabelError) as caught:
         fit_table(
             tmp_path / "in.csv",
+            plan=None,
             remove=["cat"],
             keep=None,
             method="mask" if name == "another_label" else "osr",
-            input="probabilities",
+            kind="probabilities",
+            allow_chance=True,
             calibrate=False,
             classes=None,
             reading=Reading(long=("id", "label", "score")),
             label_column="label",
             progress=no_progress,
         )
-    message = str(caught.value).removeprefix(str(tmp_path / "in.csv")).removeprefix(":")
+    message = (
+        str(caught.value).removeprefix(str(tmp_path / "in.csv")).removeprefix(":").removeprefix(",")
+    )
     assert message.removeprefix(" ").startswith(told)
 
 
@@ -297,10 +315,12 @@ def test_missing_true_labels_name_the_column_that_holds_them(tmp_path):
     with pytest.raises(UnlabelError, match="; the one that holds labels is 'truth'"):
         fit_table(
             tmp_path / "in.csv",
+            plan=None,
             remove=["cat"],
             keep=None,
             method="osr",
-            input="probabilities",
+            kind="probabilities",
+            allow_chance=True,
             calibrate=False,
             classes=None,
             reading=Reading(long=("id", "label", "score")),

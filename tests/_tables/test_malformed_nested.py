@@ -2,13 +2,14 @@
 
 import os
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from nested_cells import TEXT, cell, column, entry, map_of, struct_of
-from unlabel import OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
@@ -21,38 +22,38 @@ MALFORMED = {
     "no label": (
         MAP,
         [[*GOOD.items()], [("ant", 1.0)]],
-        "Row 1 does not name the label 'bee': give",
+        "row 1: it does not name the label 'bee': give",
     ),
-    "no map": (MAP, [[*GOOD.items()], None], "Row 1 does not name the label 'ant': give"),
+    "no map": (MAP, [[*GOOD.items()], None], "row 1: it does not name the label 'ant': give"),
     "twice": (
         MAP,
         [[*GOOD.items()], [*GOOD.items(), ("cat", 0.5)]],
-        "Row 1 names the label 'cat' twice: give it one score.",
+        "row 1: it names the label 'cat' twice: give it one score.",
     ),
     "other label": (
         MAP,
         [[*GOOD.items()], [*GOOD.items(), ("cats", 0.5)]],
-        "The model has no label 'cats', and row 1 names it: the nearest is 'cat'.",
+        "row 1: the model has no label 'cats': the nearest is 'cat'.",
     ),
     "no score": (
         MAP,
         [[*GOOD.items()], [("ant", None)]],
-        "Row 1 has no score in column 'p': give it one.",
+        "row 1: it has no score in column 'p': give it one.",
     ),
     "NaN": (
         LIST,
         [cell(GOOD, LIST), cell(GOOD | {"cat": np.nan}, LIST)],
-        "Row 1 has no score in column 'p': give it one.",
+        "row 1: it has no score in column 'p': give it one.",
     ),
     "no name": (
         LIST,
         [cell(GOOD, LIST), [{"label": None, "score": 1.0}]],
-        "Row 1 has no label in column 'p': give it one.",
+        "row 1: it has no label in column 'p': give it one.",
     ),
     "empty entry": (
         LIST,
         [cell(GOOD, LIST), [None]],
-        "Row 1 has no label in column 'p': give it one.",
+        "row 1: it has no label in column 'p': give it one.",
     ),
     "texts": (
         pa.list_(entry(number=TEXT)),
@@ -60,32 +61,32 @@ MALFORMED = {
             [{"label": name, "score": ".25"} for name in NAMES],
             [{"label": name, "score": "x"} for name in NAMES],
         ],
-        "Row 1 has 'x' in column 'p': give a number.",
+        "row 1: it has 'x' in column 'p': give a number.",
     ),
     "sum": (
         LIST,
         [cell(GOOD, LIST), cell(GOOD | {"cat": 0.5}, LIST)],
-        "Row 1 is not a probability vector: it sums to 1.25",
+        "row 1: it is not a probability vector: it sums to 1.25",
     ),
     "empty field": (
         STRUCT,
         [GOOD, GOOD | {"cat": None}],
-        "Row 1 is not a probability vector: the label 'cat' is NaN; give a number or drop the row.",
+        "row 1: it is not a probability vector: the label 'cat' is NaN; give a number or drop the row.",
     ),
     "empty struct": (
         STRUCT,
         [GOOD, None],
-        "Row 1 is not a probability vector: the label 'ant' is NaN; give a number or drop the row.",
+        "row 1: it is not a probability vector: the label 'ant' is NaN; give a number or drop the row.",
     ),
     "no field": (
         struct_of(NAMES[:3]),
         [GOOD],
-        "The column 'p' has no field for the label 'emu': give the confidences of all labels, or",
+        "the column 'p' has no field for the label 'emu': give the confidences of all labels, or",
     ),
     "other field": (
         struct_of([*NAMES, "x"]),
         [GOOD],
-        "The column 'p' has a field 'x', which is not among the labels 'ant', 'bee', 'cat', 'emu':",
+        "the column 'p' has a field 'x', which is not among the labels 'ant', 'bee', 'cat', 'emu':",
     ),
 }
 
@@ -97,13 +98,13 @@ def test_one_sentence_names_the_row(tmp_path, name):
     pa.parquet.write_table(pa.table({"p": pa.array(cells, kind)}), source)
     with pytest.raises(UnlabelError) as caught:
         apply_table(
-            OutputFilter.mask(NAMES, {"bee": None}),
+            doors.mask(NAMES, {"bee": None}),
             source,
             tmp_path / "out.parquet",
             ApplyOptions(),
             lambda part: None,
         )
-    assert str(caught.value).startswith(f"{source}: {told}")
+    assert str(caught.value).removeprefix(str(source))[2:].startswith(told)
     assert "\n" not in str(caught.value)
     assert os.listdir(tmp_path) == ["in.parquet"]
 
@@ -114,7 +115,7 @@ def test_several_candidates(tmp_path):
     for classes in (NAMES, None):
         with pytest.raises(
             UnlabelError,
-            match=r"may have confidences in each of the columns 'a', 'b': choose one with --list-c",
+            match=r"may have confidences in each of the columns 'a', 'b': choose one \(list_column=",
         ):
             open_predictions(tmp_path / "in.parquet", classes, Reading())
     for name in cells:
@@ -125,5 +126,7 @@ def test_several_candidates(tmp_path):
 @pytest.mark.parametrize("cells", [[], None, [("ant", 0.5), ("ant", 0.5)]])
 def test_labels_cannot_be_guessed(tmp_path, cells):
     pa.parquet.write_table(pa.table({"p": pa.array([cells], MAP)}), tmp_path / "in.parquet")
-    with pytest.raises(UnlabelError, match=r"Row 0 does not name the labels|twice in row 0"):
+    with pytest.raises(
+        UnlabelError, match=r"row 0 .*does not name the labels|row 0 .*appears twice"
+    ):
         open_predictions(tmp_path / "in.parquet", None, Reading())

@@ -136,7 +136,10 @@ GOOD_PARQUET = parquet(**dict.fromkeys(NAMES, THIRD), label=NAMES)
 CORPUS = {
     "empty.csv": (b"", "could not be read"),
     "header-only.csv": (csv("cat,dog,fox,label\n"), "no rows"),
-    "ragged.csv": (csv(GOOD + ".1,.9\n"), "Row 2 does not have one cell per column, but 2 for 4"),
+    "ragged.csv": (
+        csv(GOOD + ".1,.9\n"),
+        "row 2: it does not have one cell per column, but 2 for 4",
+    ),
     "ragged.tsv": (csv((GOOD + ".1,.9\n").replace(",", "\t")), "Row 2 .*, but 2 for 4"),
     "commas.tsv": (csv(GOOD), "no column 'cat'; the nearest is 'cat,dog,fox,label'"),
     "text.csv": (csv(GOOD + ".1,much,.2,cat\n"), "Row 2.*'much'.*'dog'"),
@@ -158,7 +161,7 @@ CORPUS = {
         csv(GOOD + ".5,.3,.2,cat\n.1,.7,.2,dgo\n"),
         "'dgo'.*row 3.*nearest is 'dog'",
     ),
-    "missing-label.csv": (csv(GOOD + ".1,.7,.2,\n"), "Row 2 has no true label"),
+    "missing-label.csv": (csv(GOOD + ".1,.7,.2,\n"), "row 2: it has no true label"),
     "missing-column.csv": (csv("cat,fox,label\n.5,.5,cat\n"), "'dog'"),
     "twice.csv": (csv("cat,dog,dog,fox,label\n.4,.1,.2,.3,cat\n"), "'dog'"),
     "latin-1.csv": (GOOD.replace("cat\n", "caf\xe9\n", 1).encode("latin-1"), "not UTF-8: save"),
@@ -170,16 +173,16 @@ CORPUS = {
     ),
     "decimal-commas-and-semicolons.csv": (
         csv("cat;dog;fox;label\n0,5;0,3;0,2;cat\n"),
-        "row 0 has '0,5' in column 'cat'; write such numbers as 0.25",
+        "row 0: it has '0,5' in column 'cat'; write such numbers as 0.25",
     ),
     "percentages.csv": (csv(GOOD + "50,30,20,cat\n"), "Row 2.*sums to 100.*; divide by 100"),
     "percent-signs.csv": (
         csv("cat,dog,fox,label\n50.5%,30%,19.5%,cat\n"),
-        "row 0 has '50.5%' in column 'cat'; write such numbers as 0.25",
+        "row 0: it has '50.5%' in column 'cat'; write such numbers as 0.25",
     ),
     "decimal-commas.csv": (
         csv('cat,dog,fox,label\n"0,5","0,3","0,2",cat\n'),
-        "row 0 has '0,5' in column 'cat'; write such numbers as 0.25",
+        "row 0: it has '0,5' in column 'cat'; write such numbers as 0.25",
     ),
     "binary.csv": (bytes(range(256)) * 50, "could not be read|no columns|one cell per column"),
     "packed.csv": (gzip.compress(csv(GOOD)), "packed with gzip: give it a name that ends in .gz"),
@@ -323,7 +326,7 @@ from commands import unlabel
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
 unlabel("fit", "../good.csv", "--remove", "cat", "--out", "../filter.safetensors")
-unlabel("apply", "../filter.safetensors", "../good.csv", "--out", "../out.csv")
+unlabel("apply", "../good.csv", "../filter.safetensors", "--out", "../out.csv")
 base, results = peak(), {}
 for name, command in json.load(sys.stdin):
     start = time.process_time()
@@ -336,7 +339,7 @@ json.dump({"results": results, "grown": peak() - base}, sys.stdout)
 def command(name):
     if name in FIT:
         return ["fit", name, "--remove", "cat", "--strict", "--out", f"{name}.out.safetensors"]
-    return ["apply", "../filter.safetensors", name, "--out", f"{name}.out.parquet"]
+    return ["apply", name, "../filter.safetensors", "--out", f"{name}.out.parquet"]
 
 
 @pytest.fixture(scope="module")

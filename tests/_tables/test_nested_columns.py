@@ -3,6 +3,7 @@
 import csv
 from dataclasses import replace
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 
 import plain_plan as plain
 from nested_cells import KINDS, TEXT, column, entry, map_of, named, struct_of
-from unlabel import OutputFilter, UnlabelError
-from unlabel._tables.columns.layout import ColumnPart, WideColumns
+from unlabel._tables.columns.layout import ColumnPart
 from unlabel._tables.columns.nested import nested_column
 from unlabel._tables.columns.output import ColumnOutput, target_columns
 from unlabel._tables.files import formats
@@ -21,7 +21,6 @@ from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import LOG_OF_NOTHING, ApplyOptions, Rewriting, Rewritten
 from unlabel._tables.streaming import apply_table, fit_table
-from unlabel.fitting import fit_filter
 
 NAMES = ["ant", "bee", "cat", "emu"]
 ROWS = np.random.default_rng(6).dirichlet(np.ones(4), size=20)
@@ -74,7 +73,7 @@ def test_random_plans(folder, plan, kind, orders, descending, number, by_name):
     names = [NAMES[at] for at in orders[0]]
     nested = KINDS[kind](names, number)
     write(folder / "in.parquet", nested, dicts_of(rows, orders), tail=["x"] * 20)
-    fitted = fit_filter(ROWS, TRUTH, classes=NAMES, remove=plan, method="mask")
+    fitted = doors.fit(ROWS, TRUTH, classes=NAMES, plan=plan, method="mask")
     reading = Reading(list_column="p" if by_name else None)
     apply(fitted, folder / "in.parquet", folder / "out.parquet", reading=reading)
     result = pa.parquet.read_table(folder / "out.parquet")
@@ -104,7 +103,7 @@ def test_other_formats(tmp_path, kind, ending):
         pa.table({"p": column(dicts_of(ROWS, [[3, 1, 2, 0]]), nested)}), tmp_path / "in.parquet"
     )
     out = tmp_path / f"out.{ending}"
-    apply(OutputFilter.mask(NAMES, {"bee": None}), tmp_path / "in.parquet", out)
+    apply(doors.mask(NAMES, {"bee": None}), tmp_path / "in.parquet", out)
     if ending == "csv":
         with out.open(newline="") as file:
             header, *lines = csv.reader(file)
@@ -132,32 +131,22 @@ def test_partial_rows(tmp_path, kind):
     rows = part.confidences()
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows, [[0.25, nan, 0.5, nan], [nan, nan, nan, 1]])
-    fitted = OutputFilter.mask(NAMES, {"emu": None, "ant": "x"})
+    fitted = doors.mask(NAMES, {"emu": None, "ant": "x"})
     lower = np.array([[0.25, nan, 0.5], [nan, nan, nan]], dtype="f4")
     target = target_columns(fitted, predictions.columns)
     output = ColumnOutput(Rewriting(fitted, ApplyOptions()), predictions.columns, target)
     changed = np.ones(2, dtype=bool)
-    after = output.of(part.batch, Rewritten(lower, {}, {}, changed, upper=2 * lower))
-    is_list = "list" in kind
-    assert after.schema.names == (["id", "p"] if is_list else ["id", "p", "p_upper"])
+    after = output.of(part.batch, Rewritten(lower, {}, {}, changed))
+    assert after.schema.names == ["id", "p"]
     found = after.column("p").to_pylist()
     if kind == "struct":
         assert found[0] == {"x": 0.25, "bee": None, "cat": 0.5}
         assert found[1] == {"x": None, "bee": None, "cat": None}
-        assert after.column("p_upper").to_pylist()[0] == {"x": 0.5, "bee": None, "cat": 1.0}
-    elif not is_list:
-        order = [("cat", 0.5), ("x", 0.25)]  # descending, as the rows were
-        assert found == [order, []]
-        assert after.column("p_upper").to_pylist() == [[(n, 2 * s) for n, s in order], []]
+    elif "list" not in kind:
+        assert found == [[("cat", 0.5), ("x", 0.25)], []]  # descending, as the rows were
     else:
         score, label = nested.value_type.names
-        assert found == [
-            [
-                {score: 0.5, label: "cat", f"{score}_upper": 1.0},
-                {score: 0.25, label: "x", f"{score}_upper": 0.5},
-            ],
-            [],
-        ]
+        assert found == [[{score: 0.5, label: "cat"}, {score: 0.25, label: "x"}], []]
 
 
 def test_empty_cells_of_partial_wide_tables(tmp_path):
@@ -165,32 +154,15 @@ def test_empty_cells_of_partial_wide_tables(tmp_path):
     predictions = open_predictions(tmp_path / "in.csv", NAMES, Reading(partial=True))
     [part] = predictions.parts(no_progress)
     np.testing.assert_array_equal(part.confidences(), [[0.5, np.nan, 0.25, np.nan]])
-    fitted = OutputFilter.mask(NAMES, {"emu": None})
+    fitted = doors.mask(NAMES, {"emu": None})
     lower = np.array([[0.5, np.nan, 0.25]])
     output = ColumnOutput(
         Rewriting(fitted, ApplyOptions()),
         predictions.columns,
         target_columns(fitted, predictions.columns),
     )
-    after = output.of(part.batch, Rewritten(lower, {}, {}, np.ones(1, bool), upper=2 * lower))
-    assert after.to_pylist() == [
-        {
-            "ant": 0.5,
-            "ant_upper": 1.0,
-            "bee": None,
-            "bee_upper": None,
-            "cat": 0.25,
-            "cat_upper": 0.5,
-        }
-    ]
-
-
-def test_the_upper_end_of_one_label_is_not_another_label():
-    rows = np.array([[0.5, 0.5]])
-    columns = WideColumns(("cat", "cat_upper"))
-    assert [*columns.columns(rows)] == ["cat", "cat_upper"]
-    with pytest.raises(UnlabelError, match="'cat_upper' is a label, and would be the name of"):
-        columns.columns(rows, rows)
+    after = output.of(part.batch, Rewritten(lower, {}, {}, np.ones(1, bool)))
+    assert after.to_pylist() == [{"ant": 0.5, "bee": None, "cat": 0.25}]
 
 
 @pytest.mark.parametrize("name", ["logprob", "logProbability", "score"])
@@ -201,7 +173,7 @@ def test_log_probabilities(tmp_path, name):
     nested = pa.list_(entry(name))
     write(tmp_path / "in.parquet", nested, dicts_of(logs, [range(4)]))
     reading = Reading(logs=name == "score")
-    fitted = OutputFilter.mask(NAMES, {"ant": None})
+    fitted = doors.mask(NAMES, {"ant": None})
     apply(fitted, tmp_path / "in.parquet", tmp_path / "out.parquet", reading=reading)
     result = pa.parquet.read_table(tmp_path / "out.parquet")["p"].to_pylist()
     found = [[named(value, nested)[label] for label in NAMES[1:]] for value in result]
@@ -214,12 +186,14 @@ def test_log_probabilities(tmp_path, name):
 def test_fit_finds_the_labels(tmp_path, kind):
     dicts = dicts_of(ROWS, [[3, 1, 2, 0]])
     write(tmp_path / "in.parquet", KINDS[kind](dicts[0]), dicts, label=TRUTH)
-    fitted, sentences = fit_table(
+    fitted, sentences, _ = fit_table(
         tmp_path / "in.parquet",
+        plan=None,
         remove=["bee"],
         keep=None,
         method="osr",
-        input="probabilities",
+        kind="probabilities",
+        allow_chance=True,
         calibrate=False,
         classes=None,
         reading=Reading(),
@@ -227,18 +201,16 @@ def test_fit_finds_the_labels(tmp_path, kind):
         progress=no_progress,
     )
     order = [3, 1, 2, 0]
-    expected = fit_filter(ROWS[:, order], TRUTH, classes=[*dicts[0]], remove=["bee"])
+    expected = doors.fit(ROWS[:, order], TRUTH, classes=[*dicts[0]], remove=["bee"])
     np.testing.assert_array_equal(fitted.apply(ROWS[:, order]), expected.apply(ROWS[:, order]))
-    assert sentences == [
-        "The labels were taken to be 'emu', 'bee', 'cat', 'ant': if not, name them with --classes."
-    ]
+    assert sentences[-1].startswith("The labels were taken to be 'emu', 'bee', 'cat', 'ant'")
 
 
 def test_integers_are_labels_of_maps(tmp_path):
     kind = pa.map_(pa.int32(), pa.float64())
     cells = [[(0, 0.25), (2, 0.5), (1, 0.25)]]
     pa.parquet.write_table(pa.table({"p": pa.array(cells, kind)}), tmp_path / "in.parquet")
-    fitted = OutputFilter.mask([0, 1, 2], {1: None})
+    fitted = doors.mask([0, 1, 2], {1: None})
     apply(fitted, tmp_path / "in.parquet", tmp_path / "out.parquet")
     result = pa.parquet.read_table(tmp_path / "out.parquet")["p"]
     assert result.type.key_type == pa.int32()
@@ -262,7 +234,7 @@ def test_a_slice_of_maps_with_empty_cells():
 
 def test_other_columns_come_before_nested_ones(tmp_path):
     """Tables whose confidences were found before keep working."""
-    fitted = OutputFilter.mask(NAMES, {"bee": None})
+    fitted = doors.mask(NAMES, {"bee": None})
     others = {
         "where": pa.array([{"lat": 1.0, "lon": 2.0}] * 20),
         "weights": pa.array([[("ant", 2.0)]] * 20, map_of(TEXT)),
@@ -293,7 +265,7 @@ def test_other_columns_come_before_nested_ones(tmp_path):
 def test_an_empty_table(tmp_path, kind):
     write(tmp_path / "in.parquet", KINDS[kind](NAMES), [])
     applied = apply(
-        OutputFilter.mask(NAMES, {"bee": None}), tmp_path / "in.parquet", tmp_path / "out.parquet"
+        doors.mask(NAMES, {"bee": None}), tmp_path / "in.parquet", tmp_path / "out.parquet"
     )
     assert applied.rows == 0
     assert pa.parquet.read_table(tmp_path / "out.parquet").column_names == ["id", "p"]

@@ -2,13 +2,13 @@
 
 import json
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from unlabel import OutputFilter
 from unlabel._tables.files import formats
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading
@@ -62,7 +62,7 @@ def test_parts_have_few_rows(tmp_path, kind, ending):
     number = "line {}" if kind == "json" else "row {}"
     assert places == [number.format(i + (kind == "json")) for i in range(11)]
     out = tmp_path / f"out{ending}"
-    applied = apply_table(OutputFilter.mask(NAMES, ["bee"]), path, out)
+    applied = apply_table(doors.mask(NAMES, ["bee"]), path, out)
     assert (applied.rows, applied.written) == (11, 11)
     after = [*open_predictions(out, ["ant", "cat", "emu"], Reading()).parts(no_progress)]
     expected = [[v / (row[0] + row[2] + row[3]) for v in (row[0], row[2], row[3])] for row in ROWS]

@@ -124,7 +124,10 @@ def test_labels_come_from_json(content):
         ('["cat", true]', "label True is neither"),
         ('["cat", 1.5]', "label 1.5 is neither"),
         ('["cat", "\\ud800"]', "is neither"),
-        ('{"0": "cat", "2": "owl"}', "keys of the mapping are not 0 to 1: give a list in the order"),
+        (
+            '{"0": "cat", "2": "owl"}',
+            "not 0 to 1: give a list in the order",
+        ),
         ('{"cat": 0, "owl": 1}', "keys of the mapping are not 0 to 1"),
         ('{"model_type": "bert"}', "or an id2label mapping"),
     ],

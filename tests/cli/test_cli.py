@@ -115,7 +115,9 @@ def test_inspect_shows_the_plan(tmp_path):
         "'fox' 'red' 0.25, 'grey' 0.75",
     ):
         assert line in lines
-    assert json.loads(unlabel("inspect", path, "--json")[1])["plan"]["digest"] in text.replace("\n", "").replace(" ", "")
+    assert json.loads(unlabel("inspect", path, "--json")[1])["plan"]["digest"] in text.replace(
+        "\n", ""
+    ).replace(" ", "")
     assert "'owl' (removed)" not in lines
     lines = [" ".join(line.split()) for line in unlabel("inspect", path, "--all")[1].splitlines()]
     assert "'owl' (removed)" in lines

@@ -24,7 +24,7 @@ def without_love(row):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    OutputFilter.mask(NAMES, ["love"]).save("mask.safetensors")
+    OutputFilter.from_plan({"love": None}, classes=NAMES).save("mask.safetensors")
     return tmp_path
 
 
@@ -37,9 +37,10 @@ def read_lines(path):
 
 
 def apply(*arguments):
-    code, out, error = unlabel("apply", "mask.safetensors", *arguments)
-    assert (code, error) == (0, "")
-    return out
+    source, *options = arguments
+    code, out, said = unlabel("apply", source, "mask.safetensors", *options)
+    assert (code, out) == (0, "")
+    return said
 
 
 def test_a_language_models_top_log_probabilities(folder):
@@ -56,25 +57,24 @@ def test_a_language_models_top_log_probabilities(folder):
     answers = [{"love": 0.5, "joy": 0.3, " joy": 0.1, "The": 0.05}, {"love": 0.9, "I": 0.05}]
     write_lines(folder / "chat.jsonl", map(answer, answers))
     key = "choices.0.logprobs.content.0.top_logprobs"
-    options = ("--key", key, "--partial", "--interval", "--top-label")
+    options = ("--key", key, "--partial", "--top-label")
     code, _, error = unlabel(
-        "apply", "mask.safetensors", "chat.jsonl", "--out", "x.jsonl", *options
+        "apply", "chat.jsonl", "mask.safetensors", "--out", "x.jsonl", *options
     )
     assert code == 2
-    assert error.startswith("Error: chat.jsonl: The model has no label 'The', and line 1 names it")
-    said = apply("chat.jsonl", "--out", "new.jsonl", *options, "--other-labels", "retired")
-    assert "1 row names retired labels only, and has no answer." in said
+    assert error.startswith("Error: chat.jsonl, line 1: the model has no label 'The'")
+    said = apply("chat.jsonl", "--out", "new.jsonl", *options, "--other-labels", "removed")
+    assert "1 row names removed labels only, and has no answer." in said
     first, second = read_lines(folder / "new.jsonl")
     [entry] = first["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-    assert entry.keys() == {"token", "logprob", "logprob_upper"}
-    # .05 are hidden: on joy's rivals, or on labels that are retired.
+    assert entry.keys() == {"token", "logprob"}
+    # .05 are hidden: they are taken for joy's rivals.
     assert entry["token"] == "joy"
     assert entry["logprob"] == pytest.approx(math.log(0.4 / 0.45), abs=1e-6)
-    assert entry["logprob_upper"] == pytest.approx(0.0, abs=1e-6)
     assert (first["top_label"], first["certain"]) == ("joy", True)
     assert first["choices"][0]["message"] == {"role": "assistant", "content": "love"}
     assert second["choices"][0]["logprobs"]["content"][0]["top_logprobs"] == []
-    assert (second["top_label"], second["only_retired"]) == (None, True)
+    assert (second["top_label"], second["only_removed"]) == (None, True)
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
@@ -122,7 +122,7 @@ def test_json_lines_through_a_pipe(folder, is_closed):
         {"id": at, "scores": dict(zip(NAMES, row, strict=True))} for at, row in enumerate(ROWS)
     ]
     write_lines(folder / "in.jsonl", lines * (50_000 if is_closed else 1))
-    command = [sys.executable, "-m", "unlabel", "apply", "mask.safetensors", "-"]
+    command = [sys.executable, "-m", "unlabel", "apply", "-", "mask.safetensors"]
     with (
         open("in.jsonl") as given,
         subprocess.Popen(
@@ -148,20 +148,17 @@ def test_options_for_other_layouts_are_refused(folder):
     write_lines(folder / "in.jsonl", [dict(zip(NAMES, ROWS[0], strict=True))])
     (folder / "in.csv").write_text("joy,love,anger,fear\n.5,.3,.05,.15\n")
     for source, options, says in (
-        ("in.csv", ("--key", "x"), "in.csv has columns, and key (--key) is for JSON lines"),
-        (
-            "in.csv",
-            ("--partial", "--other-labels", "retired"),
-            "(--other-labels) is for JSON lines",
-        ),
-        ("in.jsonl", ("--long", "a,b,c"), "in.jsonl has JSON lines, and long (--long) is for"),
-        ("in.jsonl", ("--list-column", "a"), "list_column (--list-column) is for columns"),
-        ("in.jsonl", ("--separator", ";"), "separator (--separator) is for columns"),
-        ("in.csv", ("--long", "a,b"), "long (--long) is 'a,b': name three columns"),
-        ("in.csv", ("--long", "a,b,a"), "long (--long) is 'a,b,a': name three columns"),
+        ("in.csv", ("--key", "x"), "(--key)"),
+        ("in.csv", ("--partial", "--other-labels", "removed"), "(--other-labels)"),
+        ("in.jsonl", ("--long", "a,b,c"), "(--long)"),
+        ("in.jsonl", ("--list-column", "a"), "(--list-column)"),
+        ("in.jsonl", ("--separator", ";"), "(--separator)"),
+        ("in.csv", ("--long", "a,b"), "'a,b' does not name three columns"),
+        ("in.csv", ("--long", "a,b,a"), "'a,b,a' does not name three columns"),
+        ("in.jsonl", ("--other-labels", "removed"), "(--other-labels)"),
     ):
         out = f"out.{source.split('.')[1]}"
-        code, _, error = unlabel("apply", "mask.safetensors", source, "--out", out, *options)
+        code, _, error = unlabel("apply", source, "mask.safetensors", "--out", out, *options)
         assert (code, error.count("\n")) == (2, 1), error
         assert says in error
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -206,28 +203,19 @@ def test_inspect_refuses_bad_rows(folder):
     (folder / "in.csv").write_text("joy,love\n.5,.5\n.5,.9\n")
     code, _, error = unlabel("inspect", "in.csv")
     assert code == 2
-    assert "in.csv: Row 1 is not a probability vector: it sums to 1.4" in error
-
-
-def test_other_labels_need_partial_rows(folder):
-    write_lines(folder / "in.jsonl", [dict(zip(NAMES, ROWS[0], strict=True))])
-    options = ("--out", "out.jsonl", "--other-labels", "retired")
-    code, _, error = unlabel("apply", "mask.safetensors", "in.jsonl", *options)
-    assert code == 2
-    assert "other_labels (--other-labels) is for partial rows: add partial (--partial)." in error
+    assert "in.csv, row 1: it is not a probability vector: it sums to 1.4" in error
 
 
 SPARK = ["--format csv", "--separator ;", "--key p", "--long a,b,c", "--partial"]
 
 
-@pytest.mark.parametrize("option", [*SPARK, "--input log-probabilities"])
+@pytest.mark.parametrize("option", [*SPARK, "--kind log-probabilities"])
 def test_spark_refuses_options_that_it_does_not_have(folder, option):
     (folder / "in.csv").write_text("joy,love,anger,fear\n.5,.3,.05,.15\n")
     arguments = (*option.split(), "--engine", "spark", "--out", "out.csv")
-    code, out, error = unlabel("apply", "mask.safetensors", "in.csv", *arguments)
-    name = option if option not in SPARK else option.split()[0]
+    code, out, error = unlabel("apply", "in.csv", "mask.safetensors", *arguments)
     assert (code, out) == (2, "")
-    assert error == f"Error: {name} is not for Spark: leave it out, or --engine spark.\n"
+    assert error == f"Error: Spark does not have this: leave it out ({option.split()[0]}).\n"
     assert not (folder / "out.csv").exists()
 
 

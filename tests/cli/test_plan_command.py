@@ -6,7 +6,6 @@ import pytest
 from commands import unlabel
 from unlabel import LabelPlan
 
-
 ONE = "[changes]\ncat = false\nlynx = 'wild'\npuma = 'wild'\n"
 TWO = 'title = "Two"\n[changes]\nwild = { small = 0.25, big = 0.75 }\n'
 
@@ -140,7 +139,7 @@ def test_diff_shows_the_labels_that_differ(folder):
         "- 'cat'   removed",
         "- 'puma'  'wild'",
         "+ 'fox'   'Cat'",
-        "2 changes dropped, 0 changed, 1 added.",
+        "2 dropped, 0 changed, 1 added.",
         "",
     ]
     found = json.loads(unlabel("plan", "diff", "one.toml", "other.toml", "--json")[1])
@@ -150,7 +149,11 @@ def test_diff_shows_the_labels_that_differ(folder):
 
 
 def test_a_malformed_plan_gets_one_sentence(folder):
-    for command in (("check", "none.toml"), ("diff", "one.toml", "labels.csv"), ("check", "old.csv")):
+    for command in (
+        ("check", "none.toml"),
+        ("diff", "one.toml", "labels.csv"),
+        ("check", "old.csv"),
+    ):
         code, out, err = unlabel("plan", *command)
         assert (code, out) == (2, "")
         assert err.startswith("Error: ")

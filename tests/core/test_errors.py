@@ -36,11 +36,13 @@ def test_words_that_are_not_the_start_of_a_sentence_keep_their_letters():
 
 
 def test_places_are_added_on_the_way_out_and_a_file_hides_the_argument():
-    with pytest.raises(UnlabelError) as caught, located("a.toml"), located(row="line 2"):
-        with located("not this file", row="not this line"):
-            raise UnlabelError("It is empty.", argument="plan", row="line 7", path="b.toml")
+    with pytest.raises(UnlabelError) as caught, located("a.toml", row="line 2"):
+        raise UnlabelError("It is empty.", argument="plan", row="line 7", path="b.toml")
     assert str(caught.value) == "b.toml, line 7: it is empty."
-    with pytest.raises(UnlabelError, match=r"^Line 2: it is empty \(plan=\)\.$"), located(row="line 2"):
+    with (
+        pytest.raises(UnlabelError, match=r"^Line 2: it is empty \(plan=\)\.$"),
+        located(row="line 2"),
+    ):
         raise UnlabelError("It is empty.", argument="plan")
 
 

@@ -1,6 +1,7 @@
 """The direction of imports: no module imports one that builds on it."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,14 @@ ROOT = Path(unlabel.__file__).parent
 # Each layer may import itself and the layers before it.
 LAYERS = [
     ("_typing", "_printing", "errors"),
-    ("_labels",),
-    ("_set_aside", "_row_sums"),
+    ("labels",),
+    ("_method", "_skipped"),
     ("validation",),
-    ("_method", "_files"),
-    ("_plans",),
-    ("plan", "allow"),
-    ("_joining",),
-    ("filter", "fitting", "_partial"),
-    ("metrics", "_scoring"),
+    ("_files", "_plans", "plan"),
+    ("allow",),
+    ("answers", "fitting", "_joining"),
+    ("filter",),
+    ("metrics",),
     ("_tables", "evaluation"),
     ("tables", "sklearn", "torch", "huggingface", "onnx", "spark", "serve", "report", "explore"),
     ("cli", "__main__"),
@@ -28,7 +28,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
 def imports(path):
-    """Yield the package's modules that a file imports, at the top or inside functions."""
+    """Yield what a file imports of the package, at the top or inside functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types = [
         inner
@@ -40,15 +40,18 @@ def imports(path):
         if node in for_types:
             continue
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("unlabel"):
-            names = [node.module] if node.module != "unlabel" else []
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from names
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("unlabel."))
 
 
 def part(module):
     return module.split(".")[1]
+
+
+def name(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
@@ -66,3 +69,12 @@ def test_imports_go_one_way(path):
         if part(module) in LEVEL and part(module) != own:
             message = f"{path.relative_to(ROOT)} imports {module}, which is built on it"
             assert LEVEL[part(module)] <= LEVEL[own], message
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    names = {name(path) for path in MODULES}
+    graph = {
+        name(path): {each if each in names else each.rpartition(".")[0] for each in imports(path)}
+        for path in MODULES
+    }
+    TopologicalSorter(graph).prepare()  # an error names the cycle

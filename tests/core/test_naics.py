@@ -82,7 +82,7 @@ def test_composing_two_versions_is_applying_one_after_the_other():
 def test_splits_without_weights_are_refused():
     plan = plan_of(FILES[1], weighted=False)
     labels = [*plan.changes]
-    with pytest.raises(UnlabelError, match="splits '211111', .* without weights"):
+    with pytest.raises(UnlabelError, match=r"splits '211111', .* without weights"):
         doors.mask(labels, plan)
-    with pytest.raises(UnlabelError, match="'211111', .* split without weights"):
+    with pytest.raises(UnlabelError, match=r"'211111', .* split without weights"):
         plan.then(LabelPlan({}), classes=labels)

@@ -56,7 +56,10 @@ def test_plans_that_do_not_fit_a_model_are_refused_when_they_meet_it(plan, sente
     [
         ({"a": None, "b": "a"}, "sends 'b' to 'a' and removes"),
         ({"a": {"x": 0.5, "a": 0.5}, "x": None}, "sends 'a' to 'x' and removes"),
-        ({"a": {"x": 0.5, "y": 0.4}}, r"destination of 'a': the weights sum to 0\.9: make them sum to 1 \(changes=\)"),
+        (
+            {"a": {"x": 0.5, "y": 0.4}},
+            r"destination of 'a': the weights sum to 0\.9: make them sum to 1 \(changes=\)",
+        ),
         ({"a": {"x": 0.5, "y": -0.5}}, "the weight of 'y' is -0.5"),
         ({"a": {"x": float("nan"), "y": 0.5}}, "the weight of 'x' is nan"),
         ({"a": {"x": True}}, "the weight of 'x' is True"),

@@ -90,23 +90,21 @@ def test_labels_lie_in_the_last_dimension(shape):
 @pytest.mark.parametrize("door", ["apply", "run", "answer"])
 def test_a_filter_applied_to_its_own_output_is_recognised(door):
     fitted = fitted_filter()
-    with pytest.raises(UnlabelError, match="the 3 labels of the filter's result .* already"):
+    with pytest.raises(UnlabelError, match=r"the 3 labels of the filter's result .* already"):
         getattr(fitted, door)(fitted.apply(TOKENS))
 
 
 def test_a_bad_row_is_numbered_over_all_dimensions():
     tokens = TOKENS.copy()
     tokens[2, 3] = 0.5
-    with pytest.raises(UnlabelError, match="^Row 13: it is not a probability vector"):
+    with pytest.raises(UnlabelError, match=r"^Row 13: it is not a probability vector"):
         fitted_filter().apply(tokens)
 
 
 # Fitting
 
 
-@pytest.mark.parametrize(
-    ("method", "calibrate"), [("osr", False), ("osr", True), ("mask", True)]
-)
+@pytest.mark.parametrize(("method", "calibrate"), [("osr", False), ("osr", True), ("mask", True)])
 def test_tokens_are_fitted_as_their_rows_one_after_another(method, calibrate):
     options = {"method": method, "calibrate": calibrate}
     for tokens in (TOKENS, np.asfortranarray(TOKENS), TOKENS.tolist()):

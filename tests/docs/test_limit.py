@@ -78,7 +78,7 @@ def learned(outputs):
 
 
 def test_the_limit_of_that_cell_is_found_again(outputs, learned, committed):
-    labels = np.where(outputs.is_retired, CELL.removed[0], 99)
+    labels = np.where(outputs.is_removed, CELL.removed[0], 99)
     found = mean_divergences(learned.tolist(), outputs.judged_by.tolist(), labels.tolist())
     for kind in ("F", "R"):  # PyTorch rounds differently elsewhere
         assert found[kind] == pytest.approx(committed[str(CELL)][kind]["limit"], rel=0.02)
@@ -86,7 +86,7 @@ def test_the_limit_of_that_cell_is_found_again(outputs, learned, committed):
 
 
 def test_a_row_is_judged_by_networks_that_have_not_seen_its_answer(outputs, learned):
-    held_out = limit.folds_of(outputs.is_retired).numpy() == 2
+    held_out = limit.folds_of(outputs.is_removed).numpy() == 2
     changed = outputs.taught.copy()
     changed[held_out] = np.roll(changed[held_out], 7, axis=1)
     again = limit.learned(replace(outputs, taught=changed))

@@ -211,7 +211,7 @@ CASES = {
     # Plans
     "a misspelt label": lambda: fit(write(), remove="cats"),
     "labels without names": lambda: LabelRemover(["cat"]).fit(ROWS, LABELS),
-    "a retired destination": lambda: OutputFilter.mask(NAMES, {"cat": None, "dog": "cat"}),
+    "a removed destination": lambda: OutputFilter.mask(NAMES, {"cat": None, "dog": "cat"}),
     "a split without weights": a_split_without_weights,
     "weights that do not sum to 1": lambda: OutputFilter.mask(
         NAMES, {"cat": {"lynx": 0.5, "tiger": 0.4}}

@@ -139,6 +139,19 @@ def test_an_answer_that_was_right_and_is_unknown_now_has_regressed(judged):
         assert answers.counts()["changed"] == regressed
 
 
+def test_an_answer_of_little_confidence_is_unknown():
+    rows = [[0.5, 0.3, 0.2], [0.3, 0.1, 0.6], [0.2, 0.7, 0.1]]
+    trial = try_filter(doors.mask(["a", "b", "c"], {"c": "a"}), rows, ["a", "c", "b"])
+    for rule, unknown in (
+        (AnswerRule(min_confidence=0.8), [1, 0, 1]),
+        (AnswerRule(min_confidence={None: 0.8, "b": 0.7}), [1, 0, 0]),
+    ):
+        judge = Judge(replace(trial, rule=rule))
+        answers = judge.answers(trial.candidates["mask"].run(), is_filter=True)
+        assert answers.is_unknown.tolist() == [bool(each) for each in unknown]
+        assert answers.counts()["regressed"] == sum(unknown)
+
+
 def test_where_inputs_of_removed_labels_go(judged):
     summary, rows, truth, osr, _ = judged
     *_, goes_to = recount(CHANGES, CLASSES, rows, osr, truth, 0.6)

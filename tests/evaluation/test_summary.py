@@ -71,12 +71,8 @@ def summaries():
         summarise(try_filter(given, base[kept], labels[kept], retrained=[models[0][kept]])),
         summarise(try_labels(base, labels, classes=CLASSES, plan=CHANGED, retrained=changed)),
         summarise(try_labels(base, labels, classes=CLASSES, plan={"bee": "fox"})),
-        summarise(replace(try_filter(given, base), rule=AnswerRule(max_removed_mass=0.5))),
-        summarise(
-            replace(
-                try_filter(of_plan, base, new, truth="new"), rule=AnswerRule(max_removed_mass=0.5)
-            )
-        ),
+        summarise(replace(try_filter(given, base), rule=rules[0])),
+        summarise(replace(try_filter(of_plan, base, new, truth="new"), rule=rules[1])),
         summarise(replace(try_filter(given, base, labels), sources=SOURCES, same_recipe=True)),
     ]
 
@@ -252,12 +248,12 @@ def test_changes_that_contradict_each_other_are_refused(summaries, tmp_path, way
 def test_numbers_that_json_has_not_are_refused(summaries, tmp_path, number):
     path = tmp_path / "summary.json"
     path.write_text(changed(summaries[2], "figures", 2, "log_loss", to="?").replace('"?"', number))
-    with pytest.raises(UnlabelError, match=r"is not a JSON summary|is inf, not a finite number"):
+    with pytest.raises(UnlabelError, match=r"is not JSON|is (-?inf|nan), not a finite number"):
         read_summary(path)
 
 
 def test_a_file_that_no_summary_fills_is_not_read(tmp_path):
     with (tmp_path / "summary.json").open("wb") as file:
         file.truncate(1 << 40)  # a hole, which takes no room on the disk
-    with pytest.raises(UnlabelError, match=r"summary\.json: it is larger than 64 MiB"):
+    with pytest.raises(UnlabelError, match="larger than 64 MiB"):
         read_summary(tmp_path / "summary.json")

@@ -20,7 +20,7 @@ def page(tmp_path_factory):
     logits = random.normal(0, 1.5, (len(truth), len(NAMES)))
     logits[np.arange(len(truth)), truth] += 2
     path = tmp_path_factory.mktemp("page") / "explore.html"
-    html = render(logits, NAMES, np.array(NAMES)[truth], input="logits")
+    html = render(logits, NAMES, np.array(NAMES)[truth], kind="logits")
     path.write_text(html, encoding="utf-8")
     return path
 

@@ -43,8 +43,8 @@ def write(path, **changes):
 def explored(table, *options):
     """The page's data, and what the command said."""
     out = table.with_name("explore.html")
-    code, said, error = unlabel("explore", table, "--out", out, "--force", *options)
-    assert (code, error) == (0, "")
+    code, output, said = unlabel("explore", table, "--out", out, "--force", *options)
+    assert (code, output) == (0, "")
     return out.read_text(encoding="utf-8"), said
 
 
@@ -56,6 +56,13 @@ def refused(table, *options):
     assert (code, said) == (2, "")
     assert before is None or sorted(os.listdir(table.parent)) == before
     return error
+
+
+def labels(path, names=NAMES):
+    """A file of the labels, beside another one."""
+    file = path.with_name("labels.txt")
+    file.write_text("\n".join(names))
+    return file
 
 
 def jsonl(path):
@@ -82,14 +89,14 @@ def long(path):
 def lists(path):
     table = pa.table({"id": IDS, "scores": ROWS.tolist(), "label": TRUTH})
     pa.parquet.write_table(table, path)
-    return path, ["--list-column", "scores", "--classes", ",".join(NAMES)]
+    return path, ["--list-column", "scores", "--classes", labels(path)]
 
 
 def logs(path):
     with np.errstate(divide="ignore"):
         found = columns() | {name: np.log(ROWS[:, at]) for at, name in enumerate(NAMES)}
     pa.parquet.write_table(pa.table(found), path)
-    return path, ["--input", "logits", "--classes", ",".join(NAMES)]
+    return path, ["--kind", "logits", "--classes", labels(path)]
 
 
 def unnormed(path):
@@ -129,7 +136,8 @@ def test_any_layout_gives_the_page_of_its_rows(tmp_path, make, name):
 
 
 def test_the_closing_line_says_what_the_page_holds(tmp_path):
-    html, said = explored(write(tmp_path / "in.csv"), "--classes", ",".join(NAMES))
+    table = write(tmp_path / "in.csv")
+    html, said = explored(table, "--classes", labels(table))
     data = data_of(html)
     assert data["title"] == "in.csv"
     assert said == (
@@ -154,19 +162,19 @@ def test_rows_of_other_labels_stay_and_are_counted(tmp_path):
     assert (data["rows"], data["aside"]) == (200, 1)
     assert data["truth"] == [-1, -1, -1, *(NAMES.index(label) for label in TRUTH[3:])]
     assert (
-        "2 rows without a true label and 1 row of labels that the model does not "
-        "have, such as 'cta' (the nearest is 'cat'), are in the page, without true labels."
-    ) in said.replace("\n", " ")
+        "3 rows are in the page without a true label, 1 of them of labels that the model does not "
+        "have, such as 'cta'."
+    ) in said
 
 
 def test_the_column_of_ids(tmp_path):
     table = columns() | {"name": [i * 10 for i in range(200)]}
     pa.parquet.write_table(pa.table(table), path := tmp_path / "in.parquet")
-    assert data_of(explored(path, "--classes", "cat,dog,fox")[0])["ids"] == IDS
-    data = data_of(explored(path, "--id-column", "name", "--classes", "cat,dog,fox")[0])
+    assert data_of(explored(path, "--classes", labels(path))[0])["ids"] == IDS
+    data = data_of(explored(path, "--id-column", "name", "--classes", labels(path))[0])
     assert data["ids"] == [str(i * 10) for i in range(200)]
     os.remove(tmp_path / "explore.html")
-    assert "in.parquet has no ids in 'nmae': choose" in refused(path, "--id-column", "nmae")
+    assert "in.parquet: it has no ids in 'nmae': choose" in refused(path, "--id-column", "nmae")
     assert "has no ids in 'dog'" in refused(path, "--id-column", "dog")
 
 
@@ -180,27 +188,27 @@ def test_lists_are_no_ids(tmp_path):
 def test_a_label_called_id_is_no_column_of_ids(tmp_path):
     table = pa.table({"en": ROWS[:, 0], "id": ROWS[:, 1], "fr": ROWS[:, 2]})
     pa.parquet.write_table(table, path := tmp_path / "in.parquet")
-    data = data_of(explored(path, "--classes", "en,id,fr")[0])
+    data = data_of(explored(path, "--classes", labels(path, ["en", "id", "fr"]))[0])
     assert data["classes"] == ["en", "id", "fr"]
     assert data["ids"] is None
 
 
 def test_mistakes_leave_no_file(tmp_path):
     table = write(tmp_path / "in.csv")
-    assert "rows (--rows) is 0: give at least 1." in refused(table, "--rows", "0")
+    assert "0 rows are no sample: give at least 1 (--rows)." in refused(table, "--rows", "0")
     assert "no column 'truth'" in refused(table, "--label-column", "truth")
-    assert "could not be read" in refused(tmp_path / "other.csv")
-    named = refused(table, "--classes", "cat,dog,fox", "--input", "logits")
-    assert "The rows are probabilities, not logits" in named
+    assert "other.csv: No such file" in refused(tmp_path / "other.csv")
+    named = refused(table, "--classes", labels(table), "--kind", "logits")
+    assert "are probabilities, not logits" in named
     other = write(tmp_path / "other.csv", truth=["cow"] * 200)
-    assert "The model has no label 'cow', nor any other of the true labels" in refused(other)
+    assert "no label 'cow'" in refused(other)
     bad = columns()
     bad["cat"] = bad["cat"].copy()
     bad["cat"][190] = 0.99
     pa.csv.write_csv(pa.table(bad), tmp_path / "bad.csv")
-    assert "bad.csv: Row 190 is not a probability vector" in refused(tmp_path / "bad.csv")
+    assert "bad.csv, row 190: it is not a probability vector" in refused(tmp_path / "bad.csv")
     (tmp_path / "empty.csv").write_text("cat,dog,fox\n")
-    assert "empty.csv" in refused(tmp_path / "empty.csv", "--classes", "cat,dog,fox")
+    assert "empty.csv" in refused(tmp_path / "empty.csv", "--classes", labels(table))
     code, _, error = unlabel("explore", "-", "--out", tmp_path / "explore.html")
     assert (code, error) == (
         2,
@@ -211,18 +219,18 @@ def test_mistakes_leave_no_file(tmp_path):
 def test_guessed_columns_of_logits_need_rows_of_each_label(tmp_path):
     found = columns() | {name: ROWS[:, at] * 9 - 4 for at, name in enumerate(NAMES)}
     pa.parquet.write_table(pa.table(found), path := tmp_path / "in.parquet")
-    assert data_of(explored(path, "--input", "logits")[0])["classes"] == NAMES
+    assert data_of(explored(path, "--kind", "logits")[0])["classes"] == NAMES
     os.remove(tmp_path / "explore.html")
     del found["label"]
     pa.parquet.write_table(pa.table(found), path)
-    assert "name the labels with --classes" in refused(path, "--input", "logits")
-    explored(path, "--input", "logits", "--classes", "cat,dog,fox")
+    assert "name the labels (--classes)" in refused(path, "--kind", "logits")
+    explored(path, "--kind", "logits", "--classes", labels(path))
 
 
 def test_a_file_is_replaced_only_if_that_is_allowed(tmp_path):
     table = write(tmp_path / "in.csv")
     (tmp_path / "explore.html").write_text("mine")
-    assert "explore.html exists already" in refused(table)
+    assert "explore.html: it exists already" in refused(table)
     assert (tmp_path / "explore.html").read_text() == "mine"
     assert data_of(explored(table)[0])["rows"] == 200
 

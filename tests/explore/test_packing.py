@@ -22,7 +22,7 @@ FARTHEST = {8: 20, 16: 60}
 @st.composite
 def packed_rows(draw):
     """Rows of a model's outputs with ties, near ties, and labels that have nothing."""
-    dtype, shape, input = draw(DTYPES), draw(SHAPES), draw(st.sampled_from(["logits", "p"]))
+    dtype, shape, kind = draw(DTYPES), draw(SHAPES), draw(st.sampled_from(["logits", "p"]))
     top = 80.0 if dtype == np.float16 else 800.0
     values = st.one_of(
         st.sampled_from([0.0, 1.0, 1.0 + 2.0**-10, 1.0 - 2.0**-50, -30.0]), st.floats(-top, top)
@@ -31,7 +31,7 @@ def packed_rows(draw):
     none = draw(hnp.arrays(np.bool_, shape))
     none[np.arange(shape[0]), rows.argmax(axis=1)] = False
     with np.errstate(under="ignore"):
-        if input == "p":
+        if kind == "p":
             rows = np.exp(rows - rows.max(axis=1, keepdims=True))
             rows = np.where(none, 0, rows / rows.sum(axis=1, keepdims=True))
             return rows.astype(dtype), "probabilities", draw(BITS)
@@ -48,31 +48,31 @@ def first_largest(row):
 
 @given(packed_rows())
 def test_rounding_is_what_is_stated_and_changes_no_answer(given):
-    rows, input, bits = given
-    packed = pack(rows, input, bits)
+    rows, kind, bits = given
+    packed = pack(rows, kind, bits)
     data = as_data(packed, rows.shape[1], len(rows))
     after, errors = decoded(data), [0.0]
     for row, found in zip(rows.tolist(), after, strict=True):
-        expected = plain_probabilities(row, input)
+        expected = plain_probabilities(row, kind)
         errors += [abs(one - other) for one, other in zip(expected, found, strict=True)]
         assert first_largest(found) == first_largest(row)
         for value, other in zip(row, found, strict=True):
-            is_none = value == (0 if input == "probabilities" else -math.inf)
+            is_none = value == (0 if kind == "probabilities" else -math.inf)
             assert (other == 0) == is_none
     assert packed.rounding == pytest.approx(max(errors), rel=1e-6, abs=1e-12)
 
 
 @given(packed_rows())
 def test_logarithms_are_off_by_half_a_step(given):
-    rows, input, bits = given
-    packed = pack(rows, input, bits)
+    rows, kind, bits = given
+    packed = pack(rows, kind, bits)
     last = 2**bits - 2
     assert packed.step * last <= FARTHEST[bits] * (1 + 1e-12)
     for row, codes in zip(
         rows.tolist(), codes_of(as_data(packed, rows.shape[1], len(rows))), strict=True
     ):
         logs = row
-        if input == "probabilities":
+        if kind == "probabilities":
             logs = [math.log(value) if value else -math.inf for value in row]
         for value, log, code in zip(row, logs, codes, strict=True):
             distance = min(max(logs) - log, FARTHEST[bits])

@@ -3,6 +3,7 @@
 import json
 import tomllib
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,6 @@ from commands import unlabel
 from explore_data import HOSTILE, data_of, decoded, largest_move
 from unlabel import LabelPlan, OutputFilter
 from unlabel.explore import render
-from unlabel.fitting import fit_filter
 
 NAMES = [
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -53,7 +53,7 @@ def opened(browser, cifar10, tmp_path):
             logits,
             options.pop("classes", NAMES),
             options.pop("labels", np.array(NAMES)[truth]),
-            input="logits",
+            kind="logits",
             **options,
         )
         page = tmp_path / "explore.html"
@@ -93,8 +93,8 @@ def test_labels_are_removed_and_merged_by_hand(browser, opened, cifar10, width, 
     logits, truth = cifar10
     labels = np.array(NAMES)[truth]
     for rows, kind in ((np.array(decoded(data)), "probabilities"), (logits, "logits")):
-        fitted = fit_filter(rows, labels, classes=NAMES, remove=CHANGES, input=kind)
-        result, classes = fitted.apply(rows), [*fitted.classes]
+        fitted = doors.fit(rows, labels, classes=NAMES, plan=CHANGES, kind=kind)
+        result, classes = fitted.apply(rows), [*fitted.classes_out]
         new = [CHANGES.get(label, label) for label in labels]
         known = [at for at, label in enumerate(new) if label is not None]
         answers = [classes[column] for column in result.argmax(axis=1)]
@@ -132,12 +132,12 @@ def test_the_exported_plan_gives_the_same_filter(browser, opened, cifar10, tmp_p
     labels = [NAMES[column] for column in data["truth"]]
     pq.write_table(pa.table(columns | {"label": labels}), tmp_path / "rows.parquet")
     out = tmp_path / "changed.safetensors"
-    code, *_ = unlabel("fit", tmp_path / "rows.parquet", "--remove", f"@{plan}", "--out", out)
+    code, *_ = unlabel("fit", tmp_path / "rows.parquet", "--plan", plan, "--out", out)
     assert code == 0
     fitted = OutputFilter.load(out)
     own = browser.value("[...page.judged.result.confidences]")
     np.testing.assert_allclose(np.reshape(own, (len(rows), -1)), fitted.apply(rows), atol=1e-12)
-    assert browser.value("page.judged.outcome.classes") == [*fitted.classes]
+    assert browser.value("page.judged.outcome.classes") == [*fitted.classes_out]
 
     browser.click("#reset")
     assert browser.value("page.now.plan.changes.size") == 0
@@ -291,7 +291,7 @@ def test_hostile_names_and_ids_are_inert(browser, tmp_path, width):
     ids = [f"{HOSTILE[row % len(HOSTILE)]} {row}" for row in range(len(truth))]
     labels = [HOSTILE[column] for column in truth]
     title = HOSTILE[0]
-    html = render(logits, HOSTILE, labels, ids, input="logits", title=title)
+    html = render(logits, HOSTILE, labels, ids, kind="logits", title=title)
     page = tmp_path / "explore.html"
     page.write_text(html, encoding="utf-8")
     assert browser.open(page, width, "light") == ([page.as_uri()], [])
@@ -310,8 +310,8 @@ def test_hostile_names_and_ids_are_inert(browser, tmp_path, width):
     plan = browser.download("#export", tmp_path / "downloads")
     written = tomllib.loads(plan.read_text(encoding="utf-8"))["changes"]
     assert [*written.items()] == [(label, to or False) for label, to in changes.items()]
-    read = LabelPlan.read(plan)
-    assert {label: read[label] for label in read} == changes
+    read = LabelPlan.load(plan)
+    assert dict(read.changes) == changes
     link = browser.value("page.link()")
     browser.value("page.enter({ ...page.now, plan: NO_PLAN })")
     browser.value(f"location.hash = {json.dumps(link.split('#')[1])}")
@@ -336,7 +336,7 @@ def test_labels_are_searched_and_sorted(browser, tmp_path):
     logits[7] += 20 * (np.arange(1000) == 5)
     labels = [names[column] for column in truth]
     page = tmp_path / "explore.html"
-    page.write_text(render(logits, names, labels, input="logits"), encoding="utf-8")
+    page.write_text(render(logits, names, labels, kind="logits"), encoding="utf-8")
     assert browser.open(page, 390, "light")[1] == []
     shown = "[...document.querySelectorAll('#labels li')].map(item => +item.dataset.column)"
     assert browser.value(shown) == [*range(1000)]
@@ -389,13 +389,23 @@ def test_without_true_labels_answers_are_compared(browser, opened):
     assert browser.heard()[1] == []
 
 
-def test_a_label_without_rows_in_the_sample_is_masked(browser, opened, cifar10):
+def test_only_a_label_without_rows_in_the_sample_is_masked(browser, opened, cifar10):
     _, truth = cifar10
-    opened(labels=np.where(truth == 0, "", np.array(NAMES)[truth]))
+    labels = np.where(truth == 0, "", np.array(NAMES)[truth])
+    _, data = opened(labels=labels)
+    browser.click(BOX.format(4))
+    browser.click("#remove")
+    assert text(browser, "#status") == "Removed deer."
     browser.click(BOX.format(0))
     browser.click("#remove")
-    assert browser.value("page.method") == "mask"
-    assert 'The sample has no rows of "airplane"' in text(browser, "#status")
+    said = "Removed airplane. The sample has no rows of airplane: masked, which needs none."
+    assert text(browser, "#status") == said
+    assert browser.value("page.method") == "osr"
+    rows = np.array(decoded(data))
+    fitted = doors.fit(rows, labels, classes=NAMES, remove=["deer", "airplane"])
+    assert fitted.counts == (40, 0)
+    found = np.reshape(browser.value("[...page.judged.result.confidences]"), (len(rows), -1))
+    np.testing.assert_allclose(found, fitted.apply(rows), atol=1e-12)
 
 
 def test_printed_pages_have_everything_but_controls(browser, opened):

@@ -4,12 +4,12 @@ import json
 import re
 from collections import Counter
 
+import doors
 import numpy as np
 import pytest
 
 from explore_data import data_of, decoded
 from unlabel.explore import render
-from unlabel.fitting import fit_filter
 
 NAMES = [f"label {column}" for column in range(30)]
 REMOVED = NAMES[:14]  # more than a matrix and a list show at first
@@ -28,14 +28,14 @@ def answers(browser, tmp_path_factory):
     logits = random.normal(0, 1.2, (len(truth), len(NAMES)))
     logits[np.arange(len(truth)), truth] += 3
     labels = np.array(NAMES)[truth]
-    html = render(logits, NAMES, labels, input="logits")
+    html = render(logits, NAMES, labels, kind="logits")
     page = tmp_path_factory.mktemp("page") / "explore.html"
     page.write_text(html, encoding="utf-8")
     browser.open(page, 1280, "light")
     browser.value(f"page.send({json.dumps(REMOVED)}, null)")
     rows = np.array(decoded(data_of(html)))
-    fitted = fit_filter(rows, labels, classes=NAMES, remove=REMOVED)
-    new = [fitted.classes[column] for column in fitted.apply(rows).argmax(axis=1)]
+    fitted = doors.fit(rows, labels, classes=NAMES, remove=REMOVED)
+    new = [fitted.classes_out[column] for column in fitted.apply(rows).argmax(axis=1)]
     return [
         *zip(labels.tolist(), [NAMES[column] for column in rows.argmax(axis=1)], new, strict=True)
     ]

@@ -30,7 +30,7 @@ def around(html):
 def test_hostile_names_and_ids_come_back_as_they_are_and_are_inert():
     n = len(HOSTILE)
     rows = logits(n, n)
-    html = render(rows, HOSTILE, HOSTILE, HOSTILE[::-1], input="logits", title="")
+    html = render(rows, HOSTILE, HOSTILE, HOSTILE[::-1], kind="logits", title="")
     data = data_of(html)
     assert data["classes"] == HOSTILE
     assert data["ids"] == HOSTILE[::-1]
@@ -38,7 +38,7 @@ def test_hostile_names_and_ids_come_back_as_they_are_and_are_inert():
     assert around(html) == around(PLAIN)
     html.encode()
     for title in HOSTILE:
-        named = render(rows, HOSTILE, input="logits", title=title)
+        named = render(rows, HOSTILE, kind="logits", title=title)
         assert data_of(named)["title"] == title
         assert named.count("<") == PLAIN.count("<")
 
@@ -54,7 +54,7 @@ def test_any_text_comes_back(name, identifier):
 
 def test_ids_that_no_file_can_hold():
     ids = ["\ud800", None, 7, float("nan"), "x" * 1000, "x" * 1001]
-    data = data_of(render(logits(6, 2), ["cat", "dog"], ids=ids, input="logits", title="\udc80"))
+    data = data_of(render(logits(6, 2), ["cat", "dog"], ids=ids, kind="logits", title="\udc80"))
     assert data["ids"] == ["\ufffd", "", "7", "", "x" * 1000, "x" * 999 + "…"]
     assert data["title"] == "\ufffd"
 
@@ -70,20 +70,20 @@ def test_the_page_runs_its_own_script_alone():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("input", ["probabilities", "logits"])
-def test_rows_are_decoded_to_what_they_were(dtype, input):
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+def test_rows_are_decoded_to_what_they_were(dtype, kind):
     rows = logits(60, 5)
-    if input == "probabilities":
+    if kind == "probabilities":
         rows = np.exp(rows) / np.exp(rows).sum(axis=1, keepdims=True)
         rows[:, 2] = 0
         rows /= rows.sum(axis=1, keepdims=True)
     rows = rows.astype(dtype)
-    data = data_of(render(rows, list("abcde"), input=input, rows=40))
+    data = data_of(render(rows, list("abcde"), kind=kind, rows=40))
     assert data["rows"] == 40
     errors = [
         abs(one - other)
         for number, found in zip(data["numbers"], decoded(data), strict=True)
-        for one, other in zip(plain_probabilities(rows[number], input), found, strict=True)
+        for one, other in zip(plain_probabilities(rows[number], kind), found, strict=True)
     ]
     assert max(errors) == pytest.approx(data["rounding"], rel=1e-6)
     assert 0 < data["rounding"] < 1e-3
@@ -103,7 +103,7 @@ def test_rows_are_decoded_to_what_they_were(dtype, input):
 )
 def test_as_many_rows_as_fit_with_as_many_bits(n, n_labels, rows, bits, fit):
     table = np.tile(logits(1, n_labels).astype(np.float32), (n, 1))
-    html = render(table, [f"label {at}" for at in range(n_labels)], input="logits", rows=rows)
+    html = render(table, [f"label {at}" for at in range(n_labels)], kind="logits", rows=rows)
     data = data_of(html)
     size = len(html.encode())
     assert size < LIMIT
@@ -119,7 +119,7 @@ def test_long_ids_leave_room_for_fewer_rows(letter):
     names = ["cat", "dog", letter * 100_000]
     truth = [names[0]] * (n - 2) + names[1:]
     ids = [f"{at}-{letter * 2000}" for at in range(n)]
-    html = render(logits(n, 3), names, truth, ids, input="logits", title=letter * 10**7)
+    html = render(logits(n, 3), names, truth, ids, kind="logits", title=letter * 10**7)
     data = data_of(html)
     assert LIMIT / 2 < len(html.encode()) < LIMIT
     assert 300 < data["rows"] < 3000
@@ -129,14 +129,14 @@ def test_long_ids_leave_room_for_fewer_rows(letter):
 
 def test_names_that_do_not_fit_are_refused():
     names = ["cat", "x" * 2_600_000]
-    assert data_of(render(logits(9, 2), names, input="logits"))["rows"] == 9
+    assert data_of(render(logits(9, 2), names, kind="logits"))["rows"] == 9
     with pytest.raises(UnlabelError, match="names of 2 labels take 3,100,003 bytes"):
-        render(logits(9, 2), ["cat", "x" * 3_100_000], input="logits")
+        render(logits(9, 2), ["cat", "x" * 3_100_000], kind="logits")
 
 
 def test_the_same_rows_give_the_same_page():
     table, names = logits(300, 4), list("abcd")
-    pages = {render(table, names, input="logits", rows=50) for _ in range(2)}
+    pages = {render(table, names, kind="logits", rows=50) for _ in range(2)}
     assert len(pages) == 1
 
 

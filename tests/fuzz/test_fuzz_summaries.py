@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import ANY_JSON, edited_bytes, edited_json
-from unlabel import LabelPlan, OutputFilter, UnlabelError
+from unlabel import AnswerRule, LabelPlan, OutputFilter, UnlabelError
 from unlabel.cli.summary_table import show
 from unlabel.evaluation.summary import read_summary, summarise
 from unlabel.evaluation.trial import try_filter, try_labels
@@ -21,7 +21,7 @@ from unlabel.report.markdown import as_markdown
 CLASSES = ["cat", "dog", "fox", "owl"]
 
 
-def summary_of(retrained, remove=("cat",), kept=(1, 2, 3), unknown_above=None):
+def summary_of(retrained, plan=("cat",), kept=(1, 2, 3), rule=None):
     draw = np.random.default_rng(0)
     labels = np.arange(80) % len(CLASSES)
     rows = np.exp(draw.normal(size=(80, 4)) + 2 * np.eye(4)[labels])
@@ -29,13 +29,14 @@ def summary_of(retrained, remove=("cat",), kept=(1, 2, 3), unknown_above=None):
     of_kept = rows[:, kept]
     others = [of_kept / of_kept.sum(axis=1, keepdims=True)] * retrained
     names = np.array(CLASSES)[labels]
-    trial = try_labels(rows, names, classes=CLASSES, remove=remove, retrained=others)
-    return json.loads(json.dumps(summarise(replace(trial, unknown_above=unknown_above))))
+    trial = try_labels(rows, names, classes=CLASSES, plan=plan, retrained=others)
+    return json.loads(json.dumps(summarise(replace(trial, rule=rule))))
 
 
 def summary_without_truth():
     rows = np.random.default_rng(0).dirichlet(np.ones(4), 80)
-    trial = replace(try_filter(OutputFilter.mask(CLASSES, CHANGES), rows), unknown_above=0.3)
+    trial = try_filter(OutputFilter.from_plan(CHANGES, classes=CLASSES), rows)
+    trial = replace(trial, rule=AnswerRule(max_removed_mass=0.3))
     return json.loads(json.dumps(summarise(trial)))
 
 
@@ -45,7 +46,7 @@ CHANGES = LabelPlan(
 SUMMARIES = [
     *(summary_of(retrained) for retrained in (0, 1, 2)),
     *(summary_of(retrained, CHANGES) for retrained in (0, 1)),
-    summary_of(0, CHANGES, unknown_above=0.2),
+    summary_of(0, CHANGES, rule=AnswerRule(min_confidence=0.4, max_removed_mass=0.2)),
     summary_without_truth(),
 ]
 for summary in SUMMARIES:

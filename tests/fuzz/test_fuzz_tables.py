@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 
+import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -20,12 +21,11 @@ from unlabel._tables.files.formats import open_table
 from unlabel._tables.predictions import Reading
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table, fit_table
-from unlabel.fitting import fit_filter
 
 CLASSES = ["cat", "dog", "fox"]
 ROWS = np.array([[0.5, 0.3, 0.2], [0.2, 0.7, 0.1], [0.6, 0.1, 0.3], [0.1, 0.1, 0.8]])
 LABELS = ["cat", "dog", "cat", "fox"]
-FILTER = fit_filter(ROWS, LABELS, classes=CLASSES, remove=["cat"])
+FILTER = doors.fit(ROWS, LABELS, classes=CLASSES, remove=["cat"])
 FILTER.apply(ROWS)  # compiled before the clock runs
 CELLS = st.sampled_from([*TEXTS, *map(str, NUMBERS), ".5", " .5", "1,5", '"', "a\nb", "50%"])
 OUTPUTS = st.sampled_from([".csv", ".tsv.gz", ".parquet", ".feather", ".npz", ".npy"])
@@ -211,10 +211,12 @@ def check(kind, content, ending, method):
 def fit(path, method):
     fit_table(
         path,
+        plan=None,
         remove=["cat"],
         keep=None,
         method=method,
-        input="probabilities",
+        kind="probabilities",
+        allow_chance=True,
         calibrate=False,
         classes=None,
         reading=Reading(),

@@ -17,6 +17,11 @@ import numpy as np
 DIGITS = 400
 
 
+def softmax(logits):
+    powers = np.exp(logits - np.max(logits, axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
 def null_space_by_gauss_jordan(mean):
     """Find a basis of the solutions of ``mean . v = 0``, one vector per row."""
     n = len(mean)

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from unlabel import LabelPlan, OutputFilter
+from unlabel import AnswerRule, LabelPlan, OutputFilter
 from unlabel.evaluation.summary_check import check_summary
 from unlabel.evaluation.trial import try_filter, try_labels
 
@@ -56,10 +56,10 @@ def of_intents(n_labels=77, rows_each=6, **options):
         note="A note.",
     )
     if options.pop("truth", True):
-        trial = try_labels(rows, np.array(names)[labels], classes=names, remove=plan)
+        trial = try_labels(rows, np.array(names)[labels], classes=names, plan=plan)
     else:
-        trial = try_filter(OutputFilter.mask(names, plan), rows)
-    return replace(trial, unknown_above=0.33, **options)
+        trial = try_filter(OutputFilter.from_plan(plan, classes=names), rows)
+    return replace(trial, rule=AnswerRule(max_removed_mass=0.33), **options)
 
 
 def renamed(summary, names):

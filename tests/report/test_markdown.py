@@ -10,6 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from commands import unlabel
+from unlabel import AnswerRule
 from unlabel._printing import printable
 from unlabel.report.markdown import MOST_LABELS, MOST_PAIRS, as_markdown, quoted
 
@@ -70,12 +71,13 @@ def folder(tmp_path_factory):
     table = pa.table(dict(zip(names, retrained.T, strict=True)))
     pa.parquet.write_table(table, folder / "retrained.parquet")
     (folder / "plan.toml").write_text(PLAN)
+    AnswerRule(max_removed_mass=0.4).save(folder / "rule.toml")
     return folder
 
 
 def written(folder, table, *options):
     code, _, error = unlabel(
-        *("evaluate", folder / table, "--remove", f"@{folder / 'plan.toml'}", *options),
+        *("evaluate", folder / table, "--plan", folder / "plan.toml", *options),
         *("--json", folder / "s.json", "--markdown", folder / "s.md", "--force"),
     )
     assert (code, error) == (0, "")
@@ -103,7 +105,7 @@ def is_value(text, value):
 
 @pytest.mark.parametrize("kind", ["with truth", "without"])
 def test_markdown_and_json_say_the_same_numbers(folder, kind):
-    options = ("--unknown-above", ".4")
+    options = ("--rule", folder / "rule.toml")
     has_truth = kind == "with truth"
     if has_truth:
         options += ("--retrained", folder / "retrained.parquet")
@@ -115,7 +117,7 @@ def test_markdown_and_json_say_the_same_numbers(folder, kind):
 
     names = {
         "Answers that change": "changed",
-        "Become unknown (removed mass above 0.4)": "unknown",
+        "Become unknown (a removed mass above 0.4)": "unknown",
         "Right before": "right_before",
         "Right after": "right_after",
         "Corrected": "corrected",
@@ -213,7 +215,7 @@ NAMES = [
 
 
 def hostile_summary(folder):
-    summary, _ = written(folder, "base.parquet", "--unknown-above", ".4")
+    summary, _ = written(folder, "base.parquet", "--rule", folder / "rule.toml")
     summary["impact"]["pairs"] = [{"from": a, "to": b, "rows": 7} for a in NAMES for b in NAMES]
     entry = next(e for e in summary["impact"]["by_label"] if e["corrected"])
     summary["impact"]["by_label"] = [entry | {"label": label} for label in NAMES]

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 
+import doors
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,11 +23,10 @@ from report_pages import (
 
 pytest.importorskip("jinja2", reason="a report needs the extra: pip install 'unlabel[cli]'")
 
-from unlabel import report
+from unlabel import LabelPlan, report
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.summary import summarise
 from unlabel.evaluation.trial import try_filter, try_labels
-from unlabel.fitting import fit_filter
 from unlabel.report import plots, render
 from unlabel.report.axis import axis
 from unlabel.report.formatting import name, percent, ratio, score, signed
@@ -46,9 +46,9 @@ def data():
 def trials(data):
     """Summaries of the same rows with no, one and two retrained models, and of a given filter."""
     base, labels, retrained = data
-    options = {"classes": CLASSES, "remove": REMOVED}
+    options = {"classes": CLASSES, "plan": LabelPlan(REMOVED)}
     kept = ~np.isin(labels, REMOVED)
-    given = fit_filter(base, labels, **options)
+    given = doors.fit(base, labels, **options)
     return {
         "two retrained": summarise(try_labels(base, labels, retrained=retrained, **options)),
         "one retrained": summarise(try_labels(base, labels, retrained=retrained[:1], **options)),

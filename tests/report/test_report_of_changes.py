@@ -37,11 +37,11 @@ def trials():
     retrained = [outputs(labels % 5, range(5), seed) for seed in (1, 2)]
     plans = {"removed": REMOVED, "merged": {"bee": "ant"}}
     return {
-        name: summarise(try_labels(base, names, classes=CLASSES, remove=remove))
-        for name, remove in plans.items()
+        name: summarise(try_labels(base, names, classes=CLASSES, plan=plan))
+        for name, plan in plans.items()
     } | {
         "changed": summarise(
-            try_labels(base, names, classes=CLASSES, remove=CHANGED, retrained=retrained)
+            try_labels(base, names, classes=CLASSES, plan=CHANGED, retrained=retrained)
         )
     }
 
@@ -106,7 +106,7 @@ def test_a_change_of_few_labels_is_named(trials):
     assert "With bee merged into ant, " in text
     same = "Here the two do not differ in any metric, as no label is removed."
     assert same in text
-    for about_removed in ("etired", "nknown", "Removed mass", "A split"):
+    for about_removed in ("emoved label", "nknown", "Removed mass", "A split"):
         assert about_removed not in text.replace(same, "")
 
 

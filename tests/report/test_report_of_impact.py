@@ -162,7 +162,7 @@ def test_labels_have_the_counts_and_intervals_of_the_summary(summary, without_tr
 def test_few_rows_look_uncertain():
     labels = np.repeat(np.arange(6), [4, 300, 300, 300, 300, 300])
     rows = outputs(labels, range(6), 0)
-    trial = try_labels(rows, np.array(CLASSES)[labels], classes=CLASSES, remove=REMOVED)
+    trial = try_labels(rows, np.array(CLASSES)[labels], classes=CLASSES, plan=REMOVED)
     summary = summarise(trial)
     laid_out = plots.accuracy(summary)
     low, high = (laid_out["ticks"][end].value for end in (0, -1))
@@ -291,7 +291,7 @@ def test_only_what_is_known_of_retrained_models_is_said(same_recipe):
         outputs(labels, range(len(CLASSES)), 0),
         np.array(CLASSES)[labels],
         classes=CLASSES,
-        remove=REMOVED,
+        plan=REMOVED,
         retrained=[outputs(labels, keep, seed) for seed in (1, 2)],
     )
     text = words(Page(render(summarise(replace(trial, same_recipe=same_recipe)))))

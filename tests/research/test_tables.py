@@ -95,7 +95,7 @@ def test_reconstructions_floors_and_infinite_ranks_are_written(gathered):
     assert "| NHLE-CWM (reconstruction) |" in text
     assert not re.search(r"NHLE-CWM(?! \(reconstruction\))", text)
     to_retrained = rows_of(text, "KL to the retrained model")
-    floor = to_retrained["KL ↓, inputs of retired labels", "seed floor: retrained again"]
+    floor = to_retrained["KL ↓, inputs of removed labels", "seed floor: retrained again"]
     assert all(re.fullmatch(r"\.?\d[.\d]* ±[.<\d]+", cell) for cell in floor)
     assert rows_of(text, "Coverage")["Cov_F ↑", "OSR"] == ["**∞** (∞)"] * 4
 
@@ -167,7 +167,7 @@ def test_differences_from_the_paper_are_above_the_table():
     assert "Ours is fine-tuned from ImageNet-1K at 128 pixels for 5 epochs, the paper's" in text
     assert "Judged on 2,000 of 10,000 test images, the first 20 per label: coverage" in text
     # 99 labels of 20 images: the root of .8 x .2 / 1,980
-    assert "A_R has a standard error of up to .0090, and values on retired labels" in text
+    assert "A_R has a standard error of up to .0090, and values on removed labels" in text
     assert "rest on as few as 20 images." in text
 
 

@@ -9,7 +9,7 @@ import pytest
 import plain_answers
 import plain_plan
 from commands import unlabel
-from unlabel import AllowLists, OutputFilter, UnlabelError
+from unlabel import AnswerRule, OutputFilter, UnlabelError
 
 # PySpark says so at every Arrow function, and works.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
@@ -20,9 +20,10 @@ RESULTS = ["insect", "cat", "red", "grey"]
 ROWS = np.random.default_rng(3).dirichlet(np.ones(5), size=40)
 OLD_TOP = [NAMES[column] for column in ROWS.argmax(axis=1)]
 SECOND = [[*NAMES, "", "a note"][i * i % 7] for i in range(40)]
-LISTS = {"DE": ["insect", "cat"], "AU": ["cat", "red", "emu"]}
+LISTS = {"DE": ["insect", "cat"], "AU": ["cat", "red"]}
 PLACES = ["DE", "AU", "AU", "DE"] * 10
 ABOVE = 0.3
+RULE = AnswerRule(max_removed_mass=ABOVE, unknown="none")
 
 
 @pytest.fixture
@@ -33,15 +34,15 @@ def table():
 
 @pytest.fixture(scope="module")
 def fitted():
-    return OutputFilter.mask(NAMES, PLAN)
+    return OutputFilter.from_plan(PLAN, classes=NAMES)
 
 
-def assert_answers(found, scores):
+def assert_answers(found):
     """Compare a table, sorted by id, with plain loops over its rows."""
     kept = []
     for i, row in enumerate(plain_plan.changed_rows(PLAN, NAMES, ROWS).tolist()):
         allowed = LISTS[PLACES[i]]
-        new, lost = plain_answers.restricted(row, [name in allowed for name in RESULTS], scores)
+        new, lost = plain_answers.restricted(row, [name in allowed for name in RESULTS])
         answer = plain_answers.top(RESULTS, new, allowed)
         mass = plain_answers.removed_mass(PLAN, NAMES, ROWS[i])
         is_change = mass > ABOVE or plain_plan.is_change(PLAN, OLD_TOP[i], answer)
@@ -61,8 +62,7 @@ def assert_answers(found, scores):
     np.testing.assert_allclose(found["not_allowed"], losses, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("scores", ["renormalised", "absolute"])
-def test_every_option_agrees_with_plain_loops(spark, table, fitted, scores):
+def test_every_option_agrees_with_plain_loops(spark, table, fitted):
     from unlabel.spark import apply
 
     result = apply(
@@ -71,14 +71,11 @@ def test_every_option_agrees_with_plain_loops(spark, table, fitted, scores):
         removed_mass=True,
         only_changed=True,
         update_column="second",
-        unknown_above=ABOVE,
-        unknown="none",
-        allow=AllowLists(LISTS),
+        rule=RULE,
+        allow=LISTS,
         allow_by="place",
-        scores=scores,
-        not_allowed=True,
     )
-    assert_answers(result.toArrow().sort_by("id"), scores)
+    assert_answers(result.toArrow().sort_by("id"))
 
 
 @pytest.mark.parametrize("engine", ["spark", "local"])
@@ -89,67 +86,60 @@ def test_the_command_agrees_with_plain_loops(spark, table, fitted, tmp_path, eng
         pa.csv.write_csv(table, tmp_path / "in.csv")
     else:
         pa.parquet.write_table(table, tmp_path / "in.parquet")
-    lines = [f"{name},{label}\n" for name, labels in LISTS.items() for label in [*labels, "gnu"]]
+    RULE.save(tmp_path / "rule.toml")
+    lines = [f"{name},{label}\n" for name, labels in LISTS.items() for label in labels]
     (tmp_path / "lists.csv").write_text("list,label\n" + "".join(lines))
-    code, output, error = unlabel(
-        *("apply", tmp_path / "f.safetensors", tmp_path / f"in{suffix}", "--engine", engine),
+    code, out, said = unlabel(
+        *("apply", tmp_path / f"in{suffix}", tmp_path / "f.safetensors", "--engine", engine),
         *("--out", tmp_path / "out.parquet", "--removed-mass", "--only-changed"),
-        *("--update-column", "second", "--unknown-above", ABOVE, "--unknown", "none"),
-        *("--allow", tmp_path / "lists.csv", "--allow-by", "place", "--not-allowed"),
-        *("--allow-unmatched", "ignore"),
+        *("--update-column", "second", "--rule", tmp_path / "rule.toml"),
+        *("--allow", tmp_path / "lists.csv", "--allow-by", "place"),
     )
-    assert (code, error) == (0, "")
-    assert "1 split; labels in lists: 1 ignored and 1 retired)." in output
+    assert (code, out) == (0, "")
+    assert "1 split)." in said
     found = pa.parquet.read_table(tmp_path / "out.parquet")
     found = found.set_column(0, "id", found["id"].cast(pa.int64())).sort_by("id")
     if suffix == ".csv" and engine == "spark":  # Spark reads an empty text as none
         found = found.set_column(2, "second", found["second"].fill_null(""))
-    assert_answers(found, "renormalised")
+    assert_answers(found)
 
 
-def test_rows_without_a_list(spark, table, fitted):
+def test_rows_without_a_list_are_named(spark, table, fitted):
     from unlabel.spark import apply, row_errors
 
     df = spark.createDataFrame(table).replace("AU", "XX", "place").coalesce(1)
-    options = {"allow": AllowLists(LISTS), "allow_by": "place"}
-    with pytest.raises(UnlabelError) as caught, row_errors():
-        apply(df, fitted, **options).collect()
-    assert str(caught.value).startswith(
-        "Partition 0 (id=1): Row 1 names the unknown list 'XX': the lists are 'DE', 'AU';"
-    )
-    through = apply(df, fitted, **options, missing="all", not_allowed=True)
-    lost = through.toArrow().sort_by("id")["not_allowed"].to_pylist()
-    assert [mass == 0 for mass in lost] == [place == "AU" for place in PLACES]
+    with pytest.raises(UnlabelError, match="the unknown list 'XX'") as caught, row_errors():
+        apply(df, fitted, allow=LISTS, allow_by="place").collect()
+    assert str(caught.value).startswith("Partition 0 (id=1), row 1: it names")
 
 
-def test_unknown_may_be_a_number_beside_numbers(spark):
+@pytest.mark.parametrize("unknown", [-1, None])
+def test_unknown_is_null_or_a_number_beside_numbers(spark, unknown):
     from unlabel.spark import apply
 
     df = spark.createDataFrame(pa.table({"id": range(40), "p": ROWS.tolist()}))
-    fitted = OutputFilter.mask(range(5), [3])
-    result = apply(df, fitted, top_label=True, unknown_above=ABOVE, unknown=-1)
+    fitted = OutputFilter.from_plan({3: None}, classes=range(5))
+    rule = AnswerRule(max_removed_mass=ABOVE, unknown=unknown)
+    result = apply(df, fitted, top_label=True, rule=rule)
     expected = []
     for row in ROWS.tolist():
         rest = [entry for column, entry in enumerate(row) if column != 3]
-        expected.append(-1 if row[3] > ABOVE else [0, 1, 2, 4][rest.index(max(rest))])
+        expected.append(unknown if row[3] > ABOVE else [0, 1, 2, 4][rest.index(max(rest))])
     assert result.toArrow().sort_by("id")["top_label"].to_pylist() == expected
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"allow": ["cat"]}, "The allowed labels are a list: give AllowLists"),
-        ({"allow": AllowLists(LISTS)}, "There are 2 lists, 'DE', 'AU': name the column"),
-        ({"allow_by": "place"}, "is for lists of allowed labels: give them with allow"),
-        ({"allow": AllowLists(LISTS), "allow_by": "plaice"}, "no column 'plaice'; the nearest is"),
-        ({"allow": AllowLists(LISTS), "allow_by": "place", "missing": "some"}, "missing='some'"),
-        ({"allow": AllowLists(LISTS), "allow_by": "place", "scores": "none"}, "scores='none'"),
-        ({"allow": AllowLists({"zoo": ["gnu"]})}, "does not give 1 of the 1 allowed labels, 'gnu'"),
-        ({"unknown_above": 0.5}, "and none is written: add top_label"),
-        ({"unknown": "none"}, "unknown (--unknown) is the answer above a removed mass"),
-        ({"unknown_above": 0.5, "unknown": "cat", "top_label": True}, "'cat' is a label of the"),
-        ({"unknown_above": 0.5, "unknown": [], "top_label": True}, "unknown holds []: labels are"),
-        ({"update_column": "id"}, "'id' has the type int64 and cannot hold the labels"),
+        ({"allow": LISTS}, "name the column with each row's"),
+        ({"allow_by": "place"}, "and there are none"),
+        ({"allow": LISTS, "allow_by": "plaice"}, "no column 'plaice'; the nearest is"),
+        ({"allow": {"zoo": ["gnu"]}, "allow_by": "place"}, "no label 'gnu'"),
+        ({"allow": ["emu"]}, "'emu' is now removed"),
+        ({"rule": AnswerRule(0.5)}, "and none is written"),
+        ({"rule": AnswerRule(0.5, unknown="cat"), "top_label": True}, "'cat' stands for unknown"),
+        ({"rule": AnswerRule({"emu": 0.5}), "top_label": True}, "no label 'emu'"),
+        ({"update_column": "id"}, "'id' has the type int64"),
         ({"update_column": "cat"}, "has confidences in column 'cat'"),
     ],
 )

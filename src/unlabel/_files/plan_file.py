@@ -9,7 +9,7 @@ from unlabel._files.atomic import whole_file
 from unlabel._files.text_file import parse_json, parse_toml, quoted, read_text
 from unlabel._plans.parts import Parts, parts_of
 from unlabel.errors import UnlabelError, located
-from unlabel.labels import SHORT
+from unlabel.labels import SHORT, plain_label
 
 if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
@@ -34,15 +34,21 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _destination(label: str, value: Any) -> Any:
     """Return a destination as Python has it; `LabelPlan` checks the rest."""
-    problem = None
-    if value == "":  # people may mean that the label is removed
-        problem = "It is empty: write false to remove the label, or a label."
-    weights = [*value.values()] if isinstance(value, dict) else [1, 1]
-    if len(weights) < 2 or not all(isinstance(weight, int | float) for weight in weights):
-        problem = "It is a table that is not weights: write labels with dots in quotes."
-    if problem is not None:
-        raise UnlabelError(problem, row=f"the destination of {SHORT.repr(label)}")
-    return None if value is False else value
+    with located(row=f"the destination of {SHORT.repr(label)}"):
+        if value == "":  # people may mean that the label is removed
+            raise UnlabelError("It is empty: write false to remove the label, or a label.")
+        weights = [*value.values()] if isinstance(value, dict) else [1, 1]
+        if len(weights) < 2 or not all(isinstance(weight, int | float) for weight in weights):
+            problem = "It is a table that is not weights: write labels with dots in quotes."
+            raise UnlabelError(problem)
+        if isinstance(value, list):
+            return [*map(_text, value)]
+        return None if value is False else _text(value)
+
+
+def _text(value: Any) -> Any:
+    """Return a whole number as text, as all labels of files are until a plan meets its model."""
+    return str(plain_label(value)) if type(value) is int else value
 
 
 def write(plan: LabelPlan, path: str | os.PathLike[str]) -> None:

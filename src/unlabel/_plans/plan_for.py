@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ def plan_for(
 ) -> LabelPlan:
     """Return the plan that one of `plan`, `remove` and `keep` names, with the model's own labels.
 
-    `plan` may be a mapping of labels to destinations, and `keep` a set, as labels that are kept
-    stay in the model's order.
+    `plan` may be a mapping of labels to destinations or a list of labels to remove, and `keep` a
+    set, as labels that are kept stay in the model's order.
 
     Examples
     --------
@@ -30,9 +30,6 @@ def plan_for(
     if sum(given is not None for given in (plan, remove, keep)) != 1:
         raise UnlabelError("Give one of a plan, labels to remove and labels to keep.")
     if plan is not None:
-        if not isinstance(plan, LabelPlan | Mapping):
-            problem = f"A {type(plan).__name__} is not a plan: give a LabelPlan or a mapping."
-            raise UnlabelError(problem, argument="plan")
         return matched(plan if isinstance(plan, LabelPlan) else LabelPlan(plan), classes)
     argument, given = ("remove", remove) if keep is None else ("keep", keep)
     labels = as_labels([*given] if keep is not None and isinstance(given, Set) else given, argument)
@@ -40,4 +37,5 @@ def plan_for(
     columns = known_columns(chosen, classes)
     if (columns < 0).any():
         raise no_such_label(chosen[int(np.argmin(columns))], classes, argument=argument)
-    return LabelPlan(chosen if keep is None else [c for c in classes if c not in {*chosen}])
+    kept = {*chosen}
+    return LabelPlan(chosen if keep is None else [c for c in classes if c not in kept])

@@ -73,7 +73,7 @@ def filter_partial(
     np.put_along_axis(rivals, top, -1.0, axis=1)
     certain = np.take_along_axis(kept, top, axis=1)[:, 0] > rivals.max(axis=1)
     return PartialRows(
-        result.astype(np.promote_types(rows.dtype, np.float32)),
+        result.astype(rows.dtype),
         removed / np.maximum(removed + total, 1.0),
         certain & ~only_removed,
         only_removed,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from unlabel._method.restrict import restrict
@@ -56,11 +57,11 @@ class Rewritten(NamedTuple):
     unknown: int = 0  # the number of rows whose answer is unknown
     only_removed: int = 0  # the number of other rows, which name removed labels only
 
-    def as_logs(self) -> Rewritten:
-        """Return logarithms of the confidences."""
+    def as_logs(self, dtype: npt.DTypeLike) -> Rewritten:
+        """Return logarithms of the confidences, in a float type."""
         with np.errstate(divide="ignore"):
             logs = np.log(self.confidences).clip(LOG_OF_NOTHING, 0.0)
-        return self._replace(confidences=np.asarray(logs))
+        return self._replace(confidences=logs.astype(dtype))
 
 
 @dataclass(frozen=True)

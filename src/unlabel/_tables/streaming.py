@@ -147,7 +147,11 @@ def read_confidences(
         raise UnlabelError("It has no rows: give a table with at least one.", path=predictions.path)
     if skipped is not None:
         with errors_naming(predictions.path, advice=predictions.guess):
-            skipped.refuse_all(row_count)
+            try:
+                skipped.refuse_all(row_count)
+            except UnlabelError as error:
+                error.argument = "label_column"
+                raise
     every_row = np.concatenate(rows)
     if kind == "logits":
         if predictions.guess:
@@ -212,10 +216,11 @@ def apply_table(
         is_first = True
         for part in predictions.parts(progress):
             with errors_naming(predictions.path, place=part.place):
-                rows = rows_of(part, predictions, fitted.kind, reading)
+                given = part.confidences()
+                rows = as_kind(given, predictions, fitted.kind, reading)
                 if has_logits and fitted.kind == "probabilities":
                     check_rows(rows, fitted.kind, fitted.classes_in)
-                    rows = part.confidences().astype(np.float64)
+                    rows = given.astype(np.float64)
                 if is_first:
                     if fitted.kind == "logits":
                         refuse_probabilities(rows)
@@ -225,7 +230,7 @@ def apply_table(
                     is_first = False
                 result = rewriting.of(part, rows)
                 stale.count(part, result.kept)
-            yield part, result.as_logs() if predictions.logs else result
+            yield part, result.as_logs(given.dtype) if predictions.logs else result
 
     row_count = changed_count = written = unknown = only_removed = 0
     with predictions.writing(Path(out), rewriting, overwrite=options.overwrite) as write:
@@ -244,21 +249,25 @@ def apply_table(
     return Applied(row_count, changed_count, written, unknown, tuple(remarks))
 
 
-def rows_of(part: Part, predictions: Predictions, kind: Kind, reading: Reading) -> Floats:
-    """Return the confidences of a part, divided by their sums if asked to, not checked.
+def as_kind(rows: Floats, predictions: Predictions, kind: Kind, reading: Reading) -> Floats:
+    """Return a table's rows as a kind, divided by their sums if asked to, not checked.
 
     Log-probabilities become probabilities, unless logits are asked for: that they are as well.
     """
-    rows = part.confidences()
     if predictions.logs and kind == "probabilities":
         with np.errstate(over="ignore"):  # infinity is refused
             rows = np.exp(rows, dtype=np.float64)
-    return divided_by_sums(rows) if reading.normalize else rows
+    if not reading.normalize:
+        return rows
+    if kind == "logits":
+        problem = "Logits are not divided by their sums: leave it out."
+        raise UnlabelError(problem, argument="normalize")
+    return divided_by_sums(rows)
 
 
 def checked_rows(part: Part, predictions: Predictions, kind: Kind, reading: Reading) -> Floats:
     """Return the confidences of a part, or raise an error for the first row that is not valid."""
-    rows = rows_of(part, predictions, kind, reading)
+    rows = as_kind(part.confidences(), predictions, kind, reading)
     if reading.partial:
         check_partial(rows, predictions.classes)
     else:

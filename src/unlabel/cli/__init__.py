@@ -144,7 +144,7 @@ def inspect(
                 progress=progress,
             )
         if json:
-            typer.echo(as_json(found.as_dict()))
+            typer.echo(as_json(found.to_dict()))
         else:
             console.print(show(found, all_labels=all))
         return

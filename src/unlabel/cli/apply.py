@@ -150,7 +150,9 @@ def apply(
         refuse_existing(out, force=force)
     refuse_swapped(table, filter, "a table", *ENDINGS)
     fitted = of_kind(OutputFilter.load(filter), kind_of(kind))
-    lists = allow and bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
+    lists = None
+    if allow is not None:
+        lists = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,

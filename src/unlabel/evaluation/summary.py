@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from unlabel import metrics
-from unlabel._files.atomic import cannot_read, require_file, whole_file
-from unlabel._files.filter_file import no_constant
+from unlabel._files.atomic import whole_file
+from unlabel._files.text_file import parse_json, read_text
 from unlabel._plans.outcome import SPLIT, digest_of
 from unlabel._typing import Progress
 from unlabel.errors import UnlabelError, located
@@ -28,9 +28,6 @@ from unlabel.evaluation.truth import NO_LABEL
 from unlabel.filter import OutputFilter, outcome_of_filter
 
 Summary = dict[str, Any]
-
-# Enough for hundreds of thousands of labels. A hostile file of this size takes 2 GB to read.
-MAX_BYTES = 64 << 20
 
 
 def summarise(trial: Trial, progress: Progress = lambda part: None) -> Summary:
@@ -121,21 +118,10 @@ def write_summary(summary: Summary, path: str | os.PathLike[str]) -> None:
 
 def read_summary(path: str | os.PathLike[str]) -> Summary:
     """Read a summary that `write_summary` wrote, or raise an error for anything else."""
-    file = require_file(path)
-    try:
-        with file.open("rb") as content:
-            text = content.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise cannot_read(file, error) from error
+    text, _ = read_text(path)
     advice = "evaluate the change again."
-    with located(file):
-        if len(text) > MAX_BYTES:
-            problem = f"It is larger than {MAX_BYTES >> 20} MiB, too large for a summary."
-            raise UnlabelError(problem)
-        try:
-            summary: Summary = json.loads(text.decode("utf-8"), parse_constant=no_constant)
-        except (ValueError, RecursionError) as error:
-            raise UnlabelError(f"It is not a JSON summary: {advice}") from error
+    with located(path):
+        summary: Summary = parse_json(text)
         if not isinstance(summary, dict) or summary.get("summary") != SUMMARY:
             raise UnlabelError(f"It is not a summary of this version: {advice}")
         try:

@@ -23,7 +23,6 @@ from unlabel.metrics._rows import checked_rows
 from unlabel.plan import LabelPlan
 from unlabel.validation import (
     choice,
-    label_values,
     refuse_chance,
     refuse_probabilities,
     true_columns,
@@ -121,8 +120,7 @@ def try_labels(
     plan = matched(plan if isinstance(plan, LabelPlan) else LabelPlan(plan), names)
     outcome = outcome_of(plan, names)
     known = true_labels_of(names, outcome, truth)
-    own_labels = label_values(labels)
-    columns = true_columns(own_labels, known.labels, len(rows))
+    columns = true_columns(labels, known.labels, len(rows))
     to, old = destinations(known.numbers[columns], outcome), known.columns[columns]
     if not allow_chance:
         _refuse_chance(rows, old, outcome)
@@ -165,7 +163,7 @@ def try_labels(
         base=Candidate(rows, unchanged(names, kind), judged),
         candidates=candidates,
         shown=NAMES["osr"],
-        labels=own_labels[judged],
+        labels=_as_array(labels)[judged],
         row_numbers=judged,
         rows_fitted_on=len(fitting),
         notes=tuple(notes),
@@ -194,11 +192,10 @@ def try_filter(
         raise UnlabelError(
             "Retrained models are judged by true labels, and there are none: give them."
         )
-    own_labels = None if labels is None else label_values(labels)
-    if own_labels is not None and not allow_chance:
+    if labels is not None and not allow_chance:
         outcome = outcome_of_filter(fitted)
         known = true_labels_of(classes, outcome, truth)
-        columns = true_columns(own_labels, known.labels, len(rows))
+        columns = true_columns(labels, known.labels, len(rows))
         _refuse_chance(rows, known.columns[columns], outcome)
     mask = OutputFilter.from_plan(fitted.plan, classes=classes, kind=kind)
     shown = NAMES[fitted.method] + (CALIBRATED if temperature != 1 else "")
@@ -212,7 +209,7 @@ def try_filter(
         base=Candidate(rows, unchanged(classes, kind)),
         candidates=candidates,
         shown=shown,
-        labels=own_labels,
+        labels=None if labels is None else _as_array(labels),
         row_numbers=np.arange(len(rows)),
         rows_fitted_on=0,
         truth=truth,
@@ -248,6 +245,11 @@ def _confidences(values: Any, kind: Kind, classes: Sequence[Label]) -> Floats:
     if kind == "logits":
         refuse_probabilities(rows)
     return rows
+
+
+def _as_array(labels: Any) -> npt.NDArray[Any]:
+    """Return labels as an array; those of a list keep their types, as in `true_columns`."""
+    return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
 
 
 def _retrained(

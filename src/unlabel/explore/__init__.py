@@ -14,7 +14,7 @@ from unlabel.explore.document import BlankPage, as_text
 from unlabel.explore.sample import Sample, strata_of
 from unlabel.labels import as_classes
 from unlabel.metrics._rows import checked_rows
-from unlabel.validation import choice, readable, refuse_probabilities, true_columns
+from unlabel.validation import choice, refuse_probabilities, true_columns
 
 __all__ = ["render"]
 
@@ -74,7 +74,7 @@ def render(
         refuse_probabilities(outputs)
     skipped = SkippedRows(names)
     truth = None if labels is None else true_columns(labels, names, len(outputs), skipped)
-    given = None if ids is None else [*readable(ids, "ids")]
+    given = None if ids is None else [*ids]
     if given is not None and len(given) != len(outputs):
         raise UnlabelError(f"{len(outputs)} rows have {len(given)} ids: give one per row.")
     blank = BlankPage(names, as_text(title))

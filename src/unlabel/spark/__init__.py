@@ -1,13 +1,14 @@
 """Fit filters on Spark DataFrames and apply them, for tables that outgrow one machine.
 
 Rows stay on the executors, which need `unlabel` installed. A filter travels to them with
-the task; a fit returns nothing to the driver but sums over all rows of a label.
+the task; a fit returns a sample of rows to the driver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from unlabel.errors import needs_extra
 
@@ -16,11 +17,11 @@ with needs_extra("spark"):
     import pyspark  # noqa: F401
     from pyspark.sql import DataFrame
 
-from unlabel._tables.allowing import allowing
 from unlabel._tables.columns.output import ColumnOutput, target_columns
 from unlabel._tables.rewriting import ApplyOptions, Rewriting
-from unlabel._typing import InputKind, Label, Scores
-from unlabel.allow import AllowLists, Missing, Unmatched
+from unlabel._typing import Kind
+from unlabel.allow import bind
+from unlabel.answers import AnswerRule
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.spark.batches import find_confidences, rewritten, row_errors
 from unlabel.spark.fitting import fit
@@ -33,19 +34,14 @@ def apply(
     filter: OutputFilter,
     *,
     columns: str | Sequence[str] | None = None,
-    input: InputKind | None = None,
+    kind: Kind | None = None,
     top_label: bool = False,
     removed_mass: bool = False,
     only_changed: bool = False,
     update_column: str | None = None,
-    unknown_above: float | None = None,
-    unknown: Label | None = None,
-    allow: AllowLists | None = None,
+    rule: AnswerRule | None = None,
+    allow: Any = None,
     allow_by: str | None = None,
-    missing: Missing = "error",
-    unmatched: Unmatched = "error",
-    scores: Scores = "renormalised",
-    not_allowed: bool = False,
 ) -> DataFrame:
     """Apply a filter to the confidences of a DataFrame.
 
@@ -60,30 +56,23 @@ def apply(
     columns : str or list of str, optional
         The array column, or the columns in the order of ``filter.classes_in``. By default
         the columns named after the labels or, if there are none, the only array column.
-    input : {"probabilities", "logits"}, optional
+    kind : {"probabilities", "logits"}, optional
         The kind of confidences, by default the kind that the filter was fitted on.
     top_label, removed_mass : bool
-        Add the new top label, or the mass of the retired labels, as a column of that name.
+        Add the new top label, or the probability of the removed labels, as a column of that name.
     only_changed : bool
         Keep only rows whose top label changed, with the columns `old_label` and `top_label`.
     update_column : str, optional
         A column of labels, such as predictions, to bring up to date. The old top label becomes
         the new one; another label becomes its destination, or the new top label if it was
-        retired or split, or its destination is not allowed. Other texts stay.
-    unknown_above : float, optional
-        The new top label is unknown if the removed mass is above this.
-    unknown : label, optional
-        The name for unknown, by default "unknown". Labels of other types become texts beside it.
-    allow : AllowLists, optional
-        Lists of the labels that rows may have.
+        removed or split, or its destination is not allowed. Other texts stay.
+    rule : AnswerRule, optional
+        When the new top label is unknown: null, unless the rule has a name for it.
+    allow : labels, mapping of names to labels, or path, optional
+        The labels of the result that rows may have. The column `not_allowed` has the probability
+        of the others.
     allow_by : str, optional
-        The column with each row's list, if there is more than one list.
-    missing, unmatched
-        As `unlabel.AllowLists.rows` describes them.
-    scores : {"renormalised", "absolute"}
-        With `allow`, divide the allowed labels by their sum, or leave them as they are.
-    not_allowed : bool
-        Add the mass of the labels that are not allowed as a column of that name.
+        The column with the name of each row's list, where `allow` has names.
 
     Returns
     -------
@@ -94,23 +83,18 @@ def apply(
     require_filter(filter)
     source = find_confidences(df.schema, columns, filter.classes_in)
     # A copy travels without the values that the filter has cached.
-    fitted = replace(filter.taking(input))
+    fitted = replace(filter, kind=kind or filter.kind)
+    lists = None
+    if allow is not None:
+        lists = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,
         only_changed=only_changed,
-        allow=allowing(
-            fitted,
-            allow,
-            by=allow_by,
-            missing=missing,
-            unmatched=unmatched,
-            scores=scores,
-            not_allowed=not_allowed,
-        ),
-        unknown_above=unknown_above,
-        unknown=unknown,
         update_column=update_column,
+        rule=rule,
+        allow=lists,
+        allow_by=allow_by,
     )
     target = target_columns(fitted, source)
     return rewritten(df, ColumnOutput(Rewriting(fitted, options), source, target))

@@ -52,7 +52,8 @@ def find_confidences(
         if classes is not None and len(names) != len(classes):
             raise UnlabelError(
                 f"There are {len(names)} columns and {len(classes)} labels: name one column per "
-                "label, in the order of the model's labels."
+                "label, in the order of the model's labels.",
+                argument="columns",
             )
         _check_order(names, classes or names)
         source = WideColumns(names)
@@ -66,7 +67,8 @@ def find_confidences(
                 wanted += " (pyspark.ml.functions.vector_to_array turns vectors into arrays)"
             raise UnlabelError(
                 f"The column {name!r} has the type {kind.simpleString()} and confidences are "
-                f"{wanted}."
+                f"{wanted}.",
+                argument="columns",
             )
     return source
 
@@ -86,12 +88,13 @@ def _find_by_name(schema: StructType, classes: Sequence[Label] | None) -> TableC
     is_named = not {str(label) for label in classes or ()}.isdisjoint(schema.names)
     if is_named or any(_is_array(field.dataType) for field in schema):
         arrow = arrow_schema(schema)
-        found = find_columns(arrow, classes, None, table=TABLE, option="columns='...'")
+        found = find_columns(arrow, classes, None, table=TABLE, argument="columns")
         if found is not None:
             return found
     raise UnlabelError(
-        "The DataFrame does not show which columns hold the confidences: name one column per label "
-        "with columns=[...], or one array column with columns='...'."
+        "The DataFrame does not show which columns hold the confidences: name one column per "
+        "label, or one array column.",
+        argument="columns",
     )
 
 
@@ -172,7 +175,8 @@ def rewritten(df: DataFrame, output: ColumnOutput) -> DataFrame:
     own = set(source.names)
     name, times = Counter(df.columns).most_common(1)[0]
     if times > 1:
-        raise UnlabelError(f"{TABLE} has {times} columns {name!r}: give each a name of its own.")
+        problem = f"It has {times} columns {name!r}: give each a name of its own."
+        raise UnlabelError(problem, path=TABLE)
     others = {field.name: field for field in df.schema if field.name not in own}
     after = from_arrow_schema(output.schema(arrow_schema(df.schema), TABLE))
     schema = StructType([others.get(field.name, field) for field in after])

@@ -1,4 +1,4 @@
-"""`unlabel apply --engine spark`: read a table and write a folder of files, as Spark does."""
+"""Files for the command `apply`: read a table and write a folder of them, as Spark does."""
 
 from __future__ import annotations
 
@@ -69,13 +69,11 @@ def apply_with_spark(fitted: OutputFilter, path: Path, out: Path, options: Apply
 
 @contextmanager
 def whole_folder(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Give a path beside `path` to write a folder to, and rename it once it is complete."""
-    refuse_existing(path, overwrite=overwrite)
+    """Yield a path beside `path` to write a folder to, and rename it once it is complete."""
+    refuse_existing(path, force=overwrite)
     if path.is_dir() and not (path / COMPLETE).exists():
-        raise UnlabelError(
-            f"{path} is a folder that Spark did not write, and is not overwritten: choose another "
-            "name."
-        )
+        problem = "It is a folder that Spark did not write: choose another name."
+        raise UnlabelError(problem, path=path)
     real = behind_links(path)
     with folder_beside(real) as folder:
         new, old = folder / "new", folder / "old"

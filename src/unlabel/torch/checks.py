@@ -76,11 +76,9 @@ def digest_of(filter: OutputFilter) -> list[int]:
     No conversion of a module's floats changes these bytes.
     """
     outcome = outcome_of_filter(filter)
-    arrays = [outcome.removed]
-    if outcome.merge is not None:
-        arrays += [outcome.merge.sources, outcome.merge.starts, outcome.merge.weights]
-    labels = [filter.classes_in, filter.classes_out, *(array.tolist() for array in arrays)]
-    content = [filter.method, *labels]
+    content = [filter.method, filter.classes_in, filter.classes_out, outcome.removed.tolist()]
+    if merge := outcome.merge:
+        content += [merge.sources.tolist(), merge.starts.tolist(), merge.weights.tolist()]
     return [*hashlib.sha256(json.dumps(content).encode()).digest()]
 
 

@@ -240,7 +240,9 @@ CORPUS = {
         for value in (0, -1.0, "1.0", True, None, [1.0], 1e-320, 1e300)
     },
     "temperature-of-400-digits": described(temperature=10**400),
-    **{f"method-{value}": described(method=value) for value in ("OSR", "literal", 1, None, ["osr"])},
+    **{
+        f"method-{value}": described(method=value) for value in ("OSR", "literal", 1, None, ["osr"])
+    },
     **{f"kind-{value}": described(kind=value) for value in ("scores", 0, None, {})},
     "offsets-beyond-the-end": pointing(
         counts={"dtype": "I64", "shape": [2], "data_offsets": [128, 2**40]}

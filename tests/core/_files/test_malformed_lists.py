@@ -30,7 +30,10 @@ OBJECTS = {
     "a list": ('["cat"]', ": it has no lists"),
     "an empty object": ("{}", ": it has no lists"),
     "a text for a list": ('{"DE": "cat"}', ", the list 'DE': the labels are given as str"),
-    "an unknown label": ('{"DE": ["cta"]}', ": the filter's result has no label 'cta': the nearest"),
+    "an unknown label": (
+        '{"DE": ["cta"]}',
+        ": the filter's result has no label 'cta': the nearest",
+    ),
     "no label": ('{"DE": []}', ", the list 'DE': no label is allowed"),
     "a label twice": ('{"DE": ["cat", "cat"]}', ", the list 'DE': the label 'cat' appears twice"),
     "NaN": ('{"DE": [NaN]}', ", the list 'DE': the label nan is neither"),

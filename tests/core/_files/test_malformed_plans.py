@@ -29,7 +29,10 @@ TOML = {
     "empty-list": ("a = []", OF_A + "it is empty"),
     "empty-table": ("a = {}", OF_A + "it is a table that is not weights"),
     "list-in-list": ("a = [['b']]", NO_LABEL),
-    "dots": ('v1.0 = "b"', ", the destination of 'v1': it is a table that is not weights: " + DOTTED),
+    "dots": (
+        'v1.0 = "b"',
+        ", the destination of 'v1': it is a table that is not weights: " + DOTTED,
+    ),
     "dots-removed": ("a.b.c = false", DOTTED),
     "dots-beside-weights": ('a.x = 0.5\na.y = "z"', DOTTED),
     "many-dots": ("a." * DEEP + "a = 1", ", line 2: it has too many dots: " + DOTTED),
@@ -44,8 +47,15 @@ TOML = {
 }
 # The name of the file, its content, and words of the sentence.
 MALFORMED = {
-    **{name: ("p.toml", TABLE * (text[0] != "[") + text, words) for name, (text, words) in TOML.items()},
-    "unknown-key": ("p.toml", 'titel = "x"\n' + TABLE, "the key 'titel' is not known: use changes, "),
+    **{
+        name: ("p.toml", TABLE * (text[0] != "[") + text, words)
+        for name, (text, words) in TOML.items()
+    },
+    "unknown-key": (
+        "p.toml",
+        'titel = "x"\n' + TABLE,
+        "the key 'titel' is not known: use changes, ",
+    ),
     "title": ("p.toml", "title = 3\n" + TABLE, ", the key 'title': the value 3 is not text"),
     "unlisted": ("p.toml", 'unlisted = "drop"\n' + TABLE, ", the key 'unlisted': "),
     "zero-bytes": ("p.toml", b"\0" * 100, ": it is not TOML: "),

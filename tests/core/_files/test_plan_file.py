@@ -96,7 +96,7 @@ dog = ["hound", "puppy"]
 CHANGES = {
     "cat": None,
     "lynx": "other",
-    "B.LOC": 7,
+    "B.LOC": "7",
     'wild "cat"': {"small": 0.25, "big": 0.75},
     "dog": ("hound", "puppy"),
 }
@@ -113,6 +113,11 @@ def test_toml(tmp_path):
 @pytest.mark.parametrize("removed", [None, False])
 def test_json(tmp_path, removed):
     whole = {"title": "Version 2", "note": "two\nlines", "unlisted": "remove"}
-    whole["changes"] = CHANGES | {"cat": removed}
+    whole["changes"] = CHANGES | {"cat": removed, "B.LOC": 7}
     plan = read(tmp_path, "whole.json", json.dumps(whole))
     assert plan == read(tmp_path, "plan.toml", TOML)
+
+
+def test_numbers_in_a_file_are_texts_until_they_meet_a_model(tmp_path):
+    plan = read(tmp_path, "p.toml", "[changes]\n1 = 2\n3 = [4, 'x']\n5 = { 6 = 0.5, x = 0.5 }")
+    assert plan.changes == {"1": "2", "3": ("4", "x"), "5": {"6": 0.5, "x": 0.5}}

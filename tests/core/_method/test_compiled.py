@@ -3,11 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import doors
 import numpy as np
 import pytest
 from hypothesis import given
 
-import doors
 import plain
 from processes import run_python
 from simplex import cases
@@ -71,9 +71,9 @@ def test_both_ways_fit_the_same_file(tmp_path, n, k, dtype):
     removed = np.random.default_rng(1).permutation(n)[:k].tolist()
     rows, truth = saturated(8 * n, n, removed, np.float64)
     truth[:k] = removed
-    for kind, given in (("probabilities", rows), ("logits", np.log(rows + 1e-30))):
+    for kind, some in (("probabilities", rows), ("logits", np.log(rows + 1e-30))):
         options = {"remove": removed, "kind": kind, "calibrate": n == 300}
-        arguments = given.astype(dtype), truth
+        arguments = some.astype(dtype), truth
         saved = [tmp_path / "compiled", tmp_path / "plain"]
         doors.fit(*arguments, **options).save(saved[0])
         in_plain_numpy(partial(doors.fit, *arguments, **options)).save(saved[1])
@@ -89,7 +89,7 @@ def broken(change):
 @pytest.mark.parametrize("change", [np.nan, np.inf, -np.inf, -0.1, 0.7, 1e30])
 def test_the_first_bad_row_is_named_alike(both_ways, change):
     fitted = doors.fit(np.eye(2), [0, 1], remove=[0])
-    with pytest.raises(UnlabelError, match="^Row 700003: "):
+    with pytest.raises(UnlabelError, match=r"^Row 700003: "):
         fitted.apply(broken(change))
 
 
@@ -98,7 +98,7 @@ def test_a_calibrated_filter_names_a_bad_row(both_ways, n_rows):
     fitted = doors.at_temperature(doors.fit(np.eye(4), range(4), remove=[0]), 2.0)
     rows = np.full((n_rows, 4), 0.25)
     rows[3] = [0.5, -0.5, 0.5, 0.5]
-    with pytest.raises(UnlabelError, match="^Row 3: "):
+    with pytest.raises(UnlabelError, match=r"^Row 3: "):
         fitted.apply(rows)
 
 

@@ -1,9 +1,9 @@
 """How a recipe is executed: compiled or plain, in how many threads, in one pass."""
 
+import doors
 import numpy as np
 import pytest
 
-import doors
 from processes import run_python
 from unlabel import UnlabelError
 from unlabel._method import compiled

@@ -25,7 +25,11 @@ def test_tables_of_pairs(tmp_path, name, separator):
     ]
     text = "\ufeff" + "\r\n".join(lines).replace(",", separator)
     plan = drafted(tmp_path, text, name).plan
-    assert plan.changes == {"lynx": "other", "B.LOC": "7", 'wild "cat"': {"small": 0.25, "big": 0.75}}
+    assert plan.changes == {
+        "lynx": "other",
+        "B.LOC": "7",
+        'wild "cat"': {"small": 0.25, "big": 0.75},
+    }
 
 
 def test_columns_are_those_of_sssom_or_named(tmp_path):

@@ -48,7 +48,8 @@ class Page {
     const started = performance.now();
     const { method, threshold } = this.now;
     this.without = outcome.removed.filter((column) => !this.sample.rowsOf[column].length);
-    const recipe = fitRecipe(this.sample, outcome, this.sample.truth ? method : "mask");
+    this.method = this.sample.truth ? method : "mask";
+    const recipe = fitRecipe(this.sample, outcome, this.method);
     this.judged = judge(this.sample, outcome, applyRecipe(this.sample, recipe, outcome), threshold);
     this.milliseconds = performance.now() - started;
   }
@@ -65,7 +66,7 @@ class Page {
     byId("sentence").replaceChildren(...sentenceOf(judged, now.plan.changes));
     const masked = this.without.map((column) => sample.classes[column]);
     const advice =
-      masked.length && sample.truth && now.method === "osr"
+      masked.length && this.method === "osr"
         ? `The sample has no rows of ${listed(masked)}: masked, which needs none.`
         : "";
     this.say([said, advice].filter(Boolean).join(" "));

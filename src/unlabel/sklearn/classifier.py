@@ -8,26 +8,20 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import _is_fitted, check_is_fitted, column_or_1d
 
-from unlabel.errors import UnlabelError, needs_extra
-
-with needs_extra("sklearn"):
-    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.pipeline import Pipeline
-    from sklearn.utils import Tags, get_tags
-    from sklearn.utils.validation import _is_fitted, check_is_fitted, column_or_1d
-
-from unlabel._scoring import retained_scorer
 from unlabel._typing import Floats, Label, Method
 from unlabel.answers import AnswerRule
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
 from unlabel.labels import known_columns, label_array
 from unlabel.plan import LabelPlan
 from unlabel.validation import distinct_labels
-
-__all__ = ["RelabeledClassifier", "retained_scorer"]
 
 
 class RelabeledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):

@@ -1,0 +1,31 @@
+"""What a probability row is in a graph: valid rows as in the core; others are nobody else's harm."""
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("unlabel.onnx", exc_type=ImportError)
+
+import numpy as np  # noqa: E402
+
+import doors  # noqa: E402
+from onnx_models import identity_model, run  # noqa: E402
+from row_sums import DTYPES, ROWS, TOLERANCE, VALID, expected, filters  # noqa: E402
+
+FILTERS = filters()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", FILTERS)
+def test_rows_are_filtered_whatever_stands_beside_them(kind, dtype):
+    rows = np.array([row for row, _ in ROWS.values()]).astype(dtype)
+    model = doors.to_onnx(identity_model(4, dtype), FILTERS[kind])
+    found = run(model, x=rows)["scores"]
+    for at, (name, (row, _)) in enumerate(ROWS.items()):
+        if name in VALID:
+            np.testing.assert_allclose(
+                found[at],
+                expected(FILTERS[kind], row, dtype),
+                rtol=0,
+                atol=TOLERANCE[dtype],
+                err_msg=name,
+            )
