@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from unlabel._method.split import LARGEST_LEAD, NOTHING
-from unlabel._typing import Columns, Float64s, InputKind
-from unlabel.filter import OutputFilter
+from unlabel._method.masses import LARGEST_LEAD, NOTHING
+from unlabel._typing import Columns, Float64s, Kind
+from unlabel.filter import OutputFilter, recipe_of
 
 Operand = str | float | npt.NDArray[Any]  # a tensor's name, or a constant
 # Results that are added up by one matrix: with more of them it is mostly zeros, with fewer there
@@ -96,8 +96,8 @@ class Arrays(NamedTuple):
 
 def arrays_of(fitted: OutputFilter) -> Arrays:
     """Return the arrays of a filter."""
-    recipe, merge = fitted.recipe, fitted.recipe.merge
-    steps, removed = len(recipe.pulls), len(recipe.removed)
+    recipe = recipe_of(fitted)
+    merge, steps, removed = recipe.merge, len(recipe.diagonal), len(recipe.removed)
     # A filter without steps needs only the retained labels.
     at, parts, sizes = np.arange(removed - steps, len(recipe.order)), np.ones(1), None
     if merge is not None:
@@ -105,17 +105,16 @@ def arrays_of(fitted: OutputFilter) -> Arrays:
         parts, sizes = merge.weights, np.diff(merge.starts, append=len(merge.sources))
     shares = recipe.shares[:, at]
     shares[:, steps:] *= parts
-    diagonal, complement, _, share_sums = recipe.numbers
     return Arrays(
         recipe.order[at].astype(np.int64),
-        recipe.pulls[:, at],
+        recipe.residual_weights[:, at],
         shares,
-        diagonal,
-        complement,
-        share_sums,
+        recipe.diagonal,
+        recipe.complement,
+        recipe.share_sums,
         np.broadcast_to(parts, len(at) - steps),
         sizes,
-        fitted.temperature,
+        recipe.temperature,
     )
 
 
@@ -123,7 +122,7 @@ def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
     """Add the nodes that turn confidences into probabilities of the result's labels."""
     arrays = arrays_of(fitted)
     ordered = nodes.add("Gather", confidences, arrays.order, axis=1)
-    rows, kind = nodes.add("Cast", ordered, to=TensorProto.DOUBLE), fitted.input
+    rows, kind = nodes.add("Cast", ordered, to=TensorProto.DOUBLE), fitted.kind
     if arrays.temperature != 1:
         rows, kind = _calibrated(nodes, rows, kind, arrays), "logits"
     masses = _masses(nodes, rows, arrays) if kind == "logits" else rows
@@ -134,7 +133,7 @@ def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
     return result if arrays.sizes is None else _add_up(nodes, arrays.sizes, result)
 
 
-def _calibrated(nodes: Nodes, rows: str, kind: InputKind, arrays: Arrays) -> str:
+def _calibrated(nodes: Nodes, rows: str, kind: Kind, arrays: Arrays) -> str:
     """Return logits at the filter's temperature."""
     if kind == "probabilities":
         # What counts as nothing stays nothing at any temperature.
