@@ -64,7 +64,7 @@ class JsonPart:
         return entries.rows(own.classes, partial=own.reading.partial)
 
     def elsewhere(self) -> Float64s | None:
-        """Return the mass that each row names for labels that the model does not have, if any may."""
+        """Return the mass that each row names for labels that the model lacks, if any may."""
         own, entries = self.predictions, self._named.entries
         if own.reading.other_labels != "removed":
             return None
