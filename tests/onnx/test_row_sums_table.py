@@ -1,15 +1,15 @@
-"""What a probability row is in a graph: valid rows as in the core; others are nobody else's harm."""
+"""What a probability row is in a graph: rows that are valid give what they do in the core."""
 
 import pytest
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("unlabel.onnx", exc_type=ImportError)
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-import doors  # noqa: E402
-from onnx_models import identity_model, run  # noqa: E402
-from row_sums import DTYPES, ROWS, TOLERANCE, VALID, expected, filters  # noqa: E402
+import doors
+from onnx_models import identity_model, run
+from row_sums import DTYPES, ROWS, TOLERANCE, VALID, expected, filters
 
 FILTERS = filters()
 

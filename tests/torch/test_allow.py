@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import doors
-
 import golden_answers
 from golden_answers import GOLDEN, LISTS
 from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter

@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import doors
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import doors
 from chains import error, fitted_chain, saturated
 from plain_merge import PLAN, drawn_rows, fitted_filter
 from unlabel.torch import FilterModule
