@@ -24,7 +24,6 @@ from onnx import helper
 
 from research.torchvision_cpu import resnet18
 from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
 from unlabel.onnx import attach
 
 REPEATS = 3
@@ -49,12 +48,12 @@ def export(path: Path, n_labels: int) -> None:
 
 
 def logits_filter(n_labels: int) -> OutputFilter:
-    """Fit a filter that retires the first labels, on made-up logits."""
+    """Fit a filter that removes the first labels, on made-up logits."""
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(REMOVED), 20)
     logits = rng.normal(size=(len(truth), n_labels))
     logits[np.arange(len(truth)), truth] += 5
-    return fit_filter(logits, truth, remove=list(range(REMOVED)), input="logits")
+    return OutputFilter.fit(logits, truth, remove=list(range(REMOVED)), kind="logits")
 
 
 def filter_alone(fitted: OutputFilter) -> onnx.ModelProto:
@@ -98,7 +97,7 @@ def main() -> None:
         f"onnx {onnx.__version__}, torch {torch.__version__}"
     )
     print(
-        f"ResNet18, 224 x 224, {REMOVED} labels retired; best of {ROUNDS} rounds, {REPEATS} times"
+        f"ResNet18, 224 x 224, {REMOVED} labels removed; best of {ROUNDS} rounds, {REPEATS} times"
     )
     for n_labels in LABELS:
         fitted = logits_filter(n_labels)
