@@ -15,9 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from timing import timed
-from unlabel.filter import OutputFilter
-from unlabel.fitting import fit_filter
+from timing import fitted, timed
+from unlabel import LabelPlan, OutputFilter
 from unlabel.torch import FilterModule
 from workload import confidences
 
@@ -32,7 +31,9 @@ def new_process() -> None:
     best = dict.fromkeys((NUMPY, LOAD_AND_APPLY), np.inf)
     with tempfile.TemporaryDirectory() as folder:
         rows = confidences(np.random.default_rng(0), ROWS, 10)[0]
-        fit_filter(rows, np.arange(ROWS) % 10, remove=[3, 5]).save(f"{folder}/f.safetensors")
+        truth = np.arange(ROWS) % 10
+        removing = fitted(rows, truth, remove=[3, 5], allow_chance=True)
+        removing.save(f"{folder}/f.safetensors")
         for code in [*best] * REPEATS:
             start = time.perf_counter()
             subprocess.run([sys.executable, "-c", code, f"{folder}/f.safetensors"], check=True)
@@ -43,9 +44,9 @@ def new_process() -> None:
     )
 
 
-def compiled(kind: str, fitted: OutputFilter, rows: torch.Tensor) -> None:
+def compiled(kind: str, applied: OutputFilter, rows: torch.Tensor) -> None:
     torch._dynamo.reset()
-    module = FilterModule(fitted)
+    module = FilterModule(applied)
     faster = torch.compile(module, fullgraph=True)
     start = time.perf_counter()
     faster(rows)
@@ -71,7 +72,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         for k in (3, 10, 60):
-            fitted = fit_filter(rows, truth, remove=range(k))
-            compiled(f"{k} labels retired", fitted, torch.tensor(rows))
-        mask = fit_filter(rows, truth, remove=range(60), method="mask")
+            removing = fitted(rows, truth, remove=range(k), allow_chance=True)
+            compiled(f"{k} labels removed", removing, torch.tensor(rows))
+        mask = OutputFilter.from_plan(LabelPlan(range(60)), classes=range(LABELS))
         compiled("60 labels masked", mask, torch.tensor(rows))

@@ -1,4 +1,4 @@
-"""Growth of the filter's time with the rows, the labels and the retired labels."""
+"""Growth of the filter's time with the rows, the labels and the removed labels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from research import literal_procedure
-from unlabel.fitting import fit_filter
+from timing import fitted
 from workload import confidences
 
-# Rows, labels and retired labels, one of which grows.
+# Rows, labels and removed labels, one of which grows.
 SERIES = {
     "rows N (n=100, k=10)": [(n_rows, 100, 10) for n_rows in (2**10, 2**12, 2**14, 2**16, 2**18)],
     "labels n (N=2000, k=10)": [(2000, n, 10) for n in (32, 128, 512, 2048, 8192)],
-    "retired k (N=5000, n=1000)": [(5000, 1000, k) for k in (1, 4, 16, 64, 256)],
+    "removed k (N=5000, n=1000)": [(5000, 1000, k) for k in (1, 4, 16, 64, 256)],
 }
 LITERAL_LABELS = (32, 128, 512)
 
@@ -27,7 +27,7 @@ LITERAL_LABELS = (32, 128, 512)
 def reference_rows(
     rng: np.random.Generator, labels: int, removed: int, each: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Draw confidences whose true labels are the retired ones, equally many of each."""
+    """Draw confidences whose true labels are the removed ones, equally many of each."""
     rows, truth = confidences(rng, removed * each, labels)
     wanted, at = np.repeat(np.arange(removed), each), np.arange(len(rows))
     rows[at, truth], rows[at, wanted] = rows[at, wanted], rows[at, truth]
@@ -52,7 +52,7 @@ def measure_growth(rng: np.random.Generator, repeats: int, shrink: int) -> list[
         for n_rows, n, k in points:
             each = max(2, n_rows // shrink // k)
             rows, truth = reference_rows(rng, n, k, each)
-            fit = partial(fit_filter, rows, truth, remove=range(k))
+            fit = partial(fitted, rows, truth, remove=range(k))
             size = (n_rows, n, k)[axis]
             seconds["fit"].append((size, best(fit, repeats)))
             seconds["apply"].append(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from timing import timed
-from unlabel import AllowLists, OutputFilter
+from unlabel import LabelPlan, OutputFilter
 from workload import confidences
 
 ROWS, LABELS, LISTS, LIST_LENGTH = 1_000_000, 100, 1_000, 40
@@ -24,14 +24,14 @@ def measure_lists(rng: np.random.Generator, repeats: int, part: int) -> dict[str
     rows = confidences(rng, ROWS // part, LABELS)[0]
     labels = [f"label {number}" for number in range(LABELS)]
     names = [f"list {number}" for number in range(LISTS)]
-    fitted = OutputFilter.mask(labels, labels[:5])
-    lists = AllowLists({name: rng.permutation(labels[5:])[:LIST_LENGTH] for name in names})
+    fitted = OutputFilter.from_plan(LabelPlan(labels[:5]), classes=labels)
+    lists = {name: rng.permutation(labels[5:])[:LIST_LENGTH] for name in names}
     of_rows = [names[number] for number in rng.integers(LISTS, size=len(rows))]
     times = timed(
         {
             "mask": partial(fitted.apply, rows),
             "one list": partial(fitted.apply, rows, allow=labels[5 : 5 + LIST_LENGTH]),
-            "lists": lambda: fitted.apply(rows, allow=lists.rows(of_rows)),
+            "lists": partial(fitted.apply, rows, allow=lists, allow_by=of_rows),
         },
         repeats,
     )
@@ -41,9 +41,10 @@ def measure_lists(rng: np.random.Generator, repeats: int, part: int) -> dict[str
 
 
 def seconds_to_read(repeats: int) -> float:
-    """Time the reading of a file of lists, each of which allows every label but a few."""
+    """Time a row with a file of lists, each of which allows every label but a few."""
+    labels = [f"a species of the genus {label}" for label in range(FILE_LABELS)]
     pairs = (
-        f"country {number},a species of the genus {label}"
+        f"country {number},{labels[label]}"
         for number in range(FILE_LISTS)
         for label in range(FILE_LABELS)
         if (label + number) % 97
@@ -51,5 +52,8 @@ def seconds_to_read(repeats: int) -> float:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "lists.csv"
         path.write_text("\n".join(["list,label", *pairs]))
-        times = timed({"read": partial(AllowLists.read, path)}, min(repeats, 3))
+        fitted = OutputFilter.from_plan({}, classes=labels)
+        row = np.full((1, FILE_LABELS), 1 / FILE_LABELS)
+        read = partial(fitted.apply, row, allow=path, allow_by=["country 0"])
+        times = timed({"read": read}, min(repeats, 3))
     return min(times["read"])

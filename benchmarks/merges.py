@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 from scipy.special import softmax
 
 from growth import reference_rows
-from timing import in_numpy, ratio
+from timing import fitted, in_numpy, ratio
 from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
+from unlabel.filter import outcome_of_filter
 from workload import logits
 
 # Rows, labels, the labels that are merged, and what they are merged into.
@@ -23,7 +24,8 @@ MERGES = (
     (10_000, 1000, 1000, 20),
     (10_000, 1000, 20, 10),
 )
-RETIRED_PART = 0.1
+REMOVED_PART = 0.1
+TEMPERATURE = 1.3
 BAR = ((10_000, 1000, 1000, 20), 1.5)
 
 
@@ -34,16 +36,17 @@ def measure_merges(rng: np.random.Generator, repeats: int, part: int) -> Iterato
         rows = softmax(outputs, axis=1)
         chosen = rng.permutation(n)[:n_merged]
         changes = {int(label): f"group {at % n_groups}" for at, label in enumerate(chosen)}
-        merging = OutputFilter.mask(range(n), changes)
-        of_logits = merging.taking("logits")
+        merging = OutputFilter.from_plan(changes, classes=range(n))
+        of_logits = replace(merging, kind="logits")
         matrix = dense(merging)
-        retired = range(max(1, int(n * RETIRED_PART)))
-        merged = {label: to for label, to in changes.items() if label not in retired}
-        reference, truth = reference_rows(rng, n, len(retired), 20)
-        retiring = fit_filter(reference, truth, remove=dict.fromkeys(retired) | merged)
-        keep, kept = retiring.retained_columns, dense(retiring)[retiring.retained_columns]
+        removed = range(max(1, int(n * REMOVED_PART)))
+        merged = {label: to for label, to in changes.items() if label not in removed}
+        reference, truth = reference_rows(rng, n, len(removed), 20)
+        removing = fitted(reference, truth, plan=dict.fromkeys(removed) | merged)
+        keep = outcome_of_filter(removing).retained
+        kept = dense(removing)[keep]
 
-        def retire_line(rows=rows, keep=keep, kept=kept):  # type: ignore[no-untyped-def]
+        def remove_line(rows=rows, keep=keep, kept=kept):  # type: ignore[no-untyped-def]
             p = rows[:, keep]
             return (p / p.sum(1, keepdims=True)) @ kept
 
@@ -59,7 +62,19 @@ def measure_merges(rng: np.random.Generator, repeats: int, part: int) -> Iterato
                 lambda outputs=outputs, matrix=matrix: softmax(outputs, axis=1) @ matrix,  # type: ignore[misc]
                 repeats,
             ),
-            "retire and merge": ratio(partial(retiring.apply, rows), retire_line, repeats),
+            "merge, temperature": ratio(
+                partial(replace(merging, temperature=TEMPERATURE).apply, rows),
+                lambda rows=rows, matrix=matrix: at_temperature(rows) @ matrix,  # type: ignore[misc]
+                repeats,
+            ),
+            "merge, logits, temperature": ratio(
+                partial(replace(of_logits, temperature=TEMPERATURE).apply, outputs),
+                lambda outputs=outputs, matrix=matrix: (  # type: ignore[misc]
+                    softmax(outputs / TEMPERATURE, axis=1) @ matrix
+                ),
+                repeats,
+            ),
+            "remove and merge": ratio(partial(removing.apply, rows), remove_line, repeats),
             "merge, NumPy alone": ratio(partial(in_numpy, merging, rows), product, repeats),
         }
         if find_spec("torch") is not None:
@@ -67,11 +82,18 @@ def measure_merges(rng: np.random.Generator, repeats: int, part: int) -> Iterato
         yield found
 
 
+def at_temperature(rows: Any) -> Any:
+    """Calibrate probabilities as a user would write it."""
+    powers = rows ** (1 / TEMPERATURE)
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
 def dense(merging: OutputFilter) -> Any:
     """Write the destinations of a filter's labels as a dense matrix."""
-    matrix = np.zeros((len(merging.classes_in), len(merging.classes)), dtype=np.float32)
-    labels = np.flatnonzero(merging.outcome.columns >= 0)
-    matrix[labels, merging.outcome.columns[labels]] = 1.0
+    matrix = np.zeros((len(merging.classes_in), len(merging.classes_out)), dtype=np.float32)
+    columns = outcome_of_filter(merging).columns
+    labels = np.flatnonzero(columns >= 0)
+    matrix[labels, columns[labels]] = 1.0
     return matrix
 
 

@@ -30,17 +30,16 @@ import lists
 import merges
 from growth import draw, measure_growth, reference_rows
 from research import literal_procedure
-from timing import in_numpy, timed
-from unlabel import OutputFilter
-from unlabel._labels import known_columns
+from timing import fitted, in_numpy, timed
+from unlabel import LabelPlan, OutputFilter
 from unlabel._method import compiled
-from unlabel.evaluation.samples import load_cifar10
-from unlabel.fitting import fit_filter
+from unlabel.evaluation import load_cifar10
+from unlabel.filter import outcome_of_filter
 from workload import logits
 
 Rows = npt.NDArray[np.float32]
 
-# Rows, labels and retired labels.
+# Rows, labels and removed labels.
 SIZES = (
     (200_000, 10, 1),
     (200_000, 10, 7),
@@ -54,8 +53,11 @@ BARS = {
     "probabilities": (1.8, 12, 0.4, 0.5, 2, 0.5),
     "mask": (1.2, 2.5, 0.5, 0.5, 1.2, 0.5),
     "logits": (1.2, 7, 0.4, 0.5, 1.5, 0.4),
+    "temperature": (4, 4, 4, 4, 4, 4),
+    "logits, temperature": (4, 4, 4, 4, 4, 4),
     "NumPy alone": (14, 100, 2, 8, 28, 12),
 }
+LABELS_MERGED = 5  # into one
 LITERAL_ROWS = 2_000  # the literal procedure gets fewer, and is compared on those
 ERROR_BARS = [("float32", 1e-6), ("float64", 1e-12)]
 FIT_BARS = [(1000, 1, 500, 500.0), (100, 60, 100, 100.0)]
@@ -70,17 +72,27 @@ def plain_line(rows: Rows, keep: npt.NDArray[np.intp]) -> Rows:
 def paths(
     outputs: Rows, reference: Rows, truth: npt.NDArray[np.int64], removed: Sequence[int]
 ) -> dict[str, tuple[Callable[[], object], str]]:
-    """Give the work of every path, with the line that it is compared with."""
+    """Return the work of every path, with the line that it is compared with."""
     rows = softmax(outputs, axis=1)
-    osr = fit_filter(softmax(reference, axis=1), truth, remove=removed)
-    of_logits = fit_filter(reference, truth, remove=removed, input="logits")
-    mask = OutputFilter.mask(range(rows.shape[1]), removed)
+    labels = range(rows.shape[1])
+    osr = fitted(softmax(reference, axis=1), truth, remove=removed)
+    of_logits = fitted(reference, truth, remove=removed, kind="logits")
+    mask = OutputFilter.from_plan(LabelPlan(removed), classes=labels)
+    merge = OutputFilter.from_plan(groups_of(labels), classes=labels)
+    calibrated, calibrated_logits = (
+        replace(each, temperature=merges.TEMPERATURE) for each in (osr, of_logits)
+    )
     work: dict[str, tuple[Callable[[], object], str]] = {
         "probabilities": (partial(osr.apply, rows), "line"),
         "mask": (partial(mask.apply, rows), "line"),
         "logits": (partial(of_logits.apply, outputs), "softmax line"),
-        "logits, mask": (partial(mask.taking("logits").apply, outputs), "softmax line"),
-        "with a temperature": (partial(replace(osr, temperature=1.3).apply, rows), "line"),
+        "logits, mask": (partial(replace(mask, kind="logits").apply, outputs), "softmax line"),
+        "temperature": (partial(calibrated.apply, rows), "temperature line"),
+        "logits, temperature": (
+            partial(calibrated_logits.apply, outputs),
+            "temperature softmax line",
+        ),
+        "merge": (partial(merge.apply, rows), "product"),
         "NumPy alone": (partial(in_numpy, osr, rows), "line"),
         "NumPy alone, mask": (partial(in_numpy, mask, rows), "line"),
         "NumPy alone, logits": (partial(in_numpy, of_logits, outputs), "softmax line"),
@@ -95,11 +107,23 @@ def paths(
     return work
 
 
+def groups_of(labels: Sequence[int]) -> dict[int, str]:
+    """Merge neighbouring labels."""
+    return {label: f"group {label // LABELS_MERGED}" for label in labels}
+
+
 def lines(outputs: Rows, keep: npt.NDArray[np.intp]) -> dict[str, Callable[[], object]]:
     rows = softmax(outputs, axis=1)
+    labels = range(rows.shape[1])
+    matrix = merges.dense(OutputFilter.from_plan(groups_of(labels), classes=labels))
     plain: dict[str, Callable[[], object]] = {
         "line": partial(plain_line, rows, keep),
         "softmax line": lambda: softmax(outputs[:, keep], axis=1),
+        "temperature line": lambda: plain_line(merges.at_temperature(rows), keep),
+        "temperature softmax line": lambda: plain_line(
+            softmax(outputs / merges.TEMPERATURE, axis=1), keep
+        ),
+        "product": partial(np.matmul, rows, matrix),
     }
     if find_spec("torch") is not None:
         import torch
@@ -128,24 +152,24 @@ def measure_paths(
     return found
 
 
-def measure_errors(outputs: Rows, fitted: OutputFilter, steps: Sequence[Any]) -> dict[str, float]:
+def measure_errors(outputs: Rows, removing: OutputFilter, steps: Sequence[Any]) -> dict[str, float]:
     """Largest difference from the procedure step by step, some rows being all but one label's."""
     given = outputs[:LITERAL_ROWS].copy()
-    given[::5, fitted.removed_columns[0]] = given[::5].max(axis=1) + 16
+    given[::5, outcome_of_filter(removing).removed[0]] = given[::5].max(axis=1) + 16
     rows = softmax(given.astype(np.float64), axis=1)
     narrow = rows.astype(np.float32)
     exact = literal_procedure.apply(rows, steps)
     wide = narrow.astype(np.float64)
     exact_narrow = literal_procedure.apply(wide / wide.sum(axis=1, keepdims=True), steps)
-    of_logits = fitted.taking("logits")
+    of_logits = replace(removing, kind="logits")
 
     def error(result: npt.NDArray[Any], truth: npt.NDArray[np.float64]) -> float:
         return float(np.abs(result - truth).max())
 
     return {
-        "error, float64": error(fitted.apply(rows), exact),
+        "error, float64": error(removing.apply(rows), exact),
         "error, float64 logits": error(of_logits.apply(given.astype(np.float64)), exact),
-        "error, float32": error(fitted.apply(narrow), exact_narrow),
+        "error, float32": error(removing.apply(narrow), exact_narrow),
         "error, float32 logits": error(of_logits.apply(given), exact),
     }
 
@@ -154,8 +178,8 @@ def measure_fit(
     rng: np.random.Generator, labels: int, removed: int, each: int, repeats: int
 ) -> dict[str, float]:
     rows, truth = reference_rows(rng, labels, removed, each)
-    fit = partial(fit_filter, rows, truth, remove=range(removed))
-    fitted = fit()
+    fit = partial(fitted, rows, truth, remove=range(removed))
+    removing = fit()
     times = timed({"ours": fit}, repeats)
     found: dict[str, float] = {"labels": labels, "removed": removed, "rows each": each}
     found["spread"] = float(np.median(times["ours"])) / min(times["ours"])
@@ -176,13 +200,13 @@ def measure_fit(
     rows = softmax(outputs, axis=1)
     times = timed(
         {
-            "ours": partial(fitted.apply, rows),
+            "ours": partial(removing.apply, rows),
             "literal": partial(literal_procedure.apply, rows, steps),
         },
         repeats,
     )
     found["literal apply"] = min(times["ours"]) / min(times["literal"])
-    return found | measure_errors(outputs, fitted, steps)
+    return found | measure_errors(outputs, removing, steps)
 
 
 def measure_real(repeats: int, rows: int) -> Iterator[dict[str, Any]]:
@@ -190,9 +214,10 @@ def measure_real(repeats: int, rows: int) -> Iterator[dict[str, Any]]:
     outputs = load_cifar10()
     base = outputs.base.astype(np.float32)
     table = np.tile(base, (rows // len(base), 1))
-    truth = known_columns(outputs.labels, outputs.classes)
+    column = {label: number for number, label in enumerate(outputs.classes)}
+    truth = np.array([column[label] for label in outputs.labels.tolist()])
     for name, removal in outputs.removals.items():
-        removed = known_columns(removal.removed, outputs.classes).tolist()
+        removed = [column[label] for label in removal.removed]
         ratios = measure_paths(table, base, truth, removed, repeats)
         yield {"labels": 10, "removed": len(removed), "set": name} | ratios
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from unlabel._typing import InputKind
-from unlabel.fitting import fit_filter
+from timing import fitted
+from unlabel import OutputFilter
+from unlabel._typing import Kind
 from unlabel.torch import FilterModule
 
 REPEATS = 20
@@ -63,29 +65,29 @@ def milliseconds(work: Callable[[], Any]) -> float:
     return min(times)
 
 
-def fitted_filter(n: int, k: int) -> Any:
+def fitted_filter(n: int, k: int) -> OutputFilter:
     reference, truth = logits(50 * n, n, seed=1)
     removed = list(range(0, n, n // k))[:k]
     wanted = torch.isin(truth, torch.tensor(removed, device=DEVICE))
     rows = reference[wanted].double().softmax(1).cpu().numpy()
-    return fit_filter(rows, truth[wanted].cpu().numpy(), remove=removed)
+    return fitted(rows, truth[wanted].cpu().numpy(), remove=removed)
 
 
 def measure(n: int, k: int, rows: torch.Tensor, dim: int = 1) -> Iterator[dict[str, Any]]:
     """Measure logits and probabilities of one size."""
-    fitted = fitted_filter(n, k)
-    keep = torch.tensor(fitted.retained_columns, device=DEVICE)
+    removing = fitted_filter(n, k)
+    keep = torch.tensor(removing.classes_out, device=DEVICE)
     copy = milliseconds(partial(torch.empty_like(rows).copy_, rows))
     softmax = milliseconds(lambda: rows.index_select(dim, keep).softmax(dim))
-    kinds: tuple[InputKind, ...] = ("logits", "probabilities")
+    kinds: tuple[Kind, ...] = ("logits", "probabilities")
     for kind in kinds:
         given = rows if kind == "logits" else rows.softmax(dim)
-        module = FilterModule(fitted, kind, dim=dim).to(DEVICE)
+        module = FilterModule(removing, kind, dim=dim).to(DEVICE)
         few = given[:4] if rows.ndim > 2 else given[:20_000]
         wide = few.movedim(dim, -1).reshape(-1, n).double().cpu().numpy()
         if kind == "probabilities":  # bfloat16 rounds them
             wide /= wide.sum(axis=1, keepdims=True)
-        exact = fitted.taking(kind).apply(wide)
+        exact = replace(removing, kind=kind).apply(wide)
         result = module(few).movedim(dim, -1).reshape(exact.shape).double().cpu().numpy()
         ours = milliseconds(partial(module, given))
         yield {

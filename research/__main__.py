@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         sys.exit(2)
     except UnlabelError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {error.problem}", file=sys.stderr)  # which may begin with a path
         sys.exit(2)
 
 

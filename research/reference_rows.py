@@ -247,6 +247,7 @@ def by_rounding(task: Task) -> dict[str, Values]:
     found = {}
     for decimals in DECIMALS:
         rows = exact.round(decimals)
+        rows /= rows.sum(axis=1, keepdims=True)
         osr = filters.osr(rows[own], task.truth[own], task.removed, kind="probabilities")
         mask = filters.mask(rows.shape[1], task.removed, kind="probabilities")
         left = rows[judged][:, task.retained].sum(axis=1)

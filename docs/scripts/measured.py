@@ -1,6 +1,6 @@
 """What the page "How it works" shows and quotes, measured on the outputs of the package.
 
-Every step of the method is the library's own; only positions in the figures are found here.
+The filters are the library's own; only residuals and positions in the figures are found here.
 """
 
 from __future__ import annotations
@@ -15,14 +15,22 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from research import letter
-from unlabel import LabelRemover, OutputFilter
-from unlabel._method.statistics import projector_row
+from unlabel import LabelPlan, OutputFilter
 from unlabel.evaluation.samples import RealOutputs, load_cifar10
 
 Rows = npt.NDArray[np.float64]
 Point = tuple[float, float]
 
 RHO, TIMES, MINUS = "\N{GREEK SMALL LETTER RHO}", "\N{MULTIPLICATION SIGN}", "\N{MINUS SIGN}"
+
+
+def projector_row(mean: Rows, column: int) -> Rows:
+    """Return a row of the projector onto what is orthogonal to a mean."""
+    row: Rows = -mean[column] / (mean @ mean) * mean
+    others = np.delete(mean, column)
+    row[column] = others @ others / (mean @ mean)
+    return row
+
 
 # The triangle ------------------------------------------------------------------------------
 
@@ -52,14 +60,14 @@ class Removal:
         remove: tuple[str, ...],
     ) -> Removal:
         """Fit both methods on rows and their true labels."""
-        osr = LabelRemover(remove=remove, classes=classes).fit(rows, labels).filter_
-        mask = LabelRemover(remove=remove, classes=classes, method="mask").fit(rows).filter_
+        osr = OutputFilter.fit(rows, labels, classes=classes, remove=remove)
+        mask = OutputFilter.from_plan(LabelPlan(remove), classes=classes)
         return cls(rows, labels, osr, mask)
 
     @cached_property
     def residual(self) -> Rows:
         """The first removed label's entry of each projected row, before it is clipped."""
-        column = int(self.osr.removed_columns[0])
+        column = self.osr.classes_in.index(self.osr.removed[0])
         return np.asarray(self.rows @ projector_row(self.osr.means[0], column))
 
     @cached_property
@@ -156,9 +164,10 @@ def triangle() -> Triangle:
     numbers = np.flatnonzero(np.isin(real.labels, TRIANGLE))
     # Restricting a network to some labels is itself a mask.
     logits = real.base[numbers].astype(np.float64)
-    kept = LabelRemover(keep=TRIANGLE, classes=real.classes, method="mask", input="logits")
-    rows = kept.fit(logits).transform(logits)
-    order = [list(kept.classes_).index(label) for label in TRIANGLE]
+    others = LabelPlan([label for label in real.classes if label not in TRIANGLE])
+    kept = OutputFilter.from_plan(others, classes=real.classes, kind="logits")
+    rows = kept.apply(logits)
+    order = [kept.classes_out.index(label) for label in TRIANGLE]
     rows, labels = np.asarray(rows, dtype=np.float64)[:, order], real.labels[numbers]
     removal = Removal.of(rows, labels, TRIANGLE, TRIANGLE[:1])
     return Triangle(rows, labels, removal.osr, removal.mask, numbers)
@@ -200,11 +209,13 @@ def chain() -> tuple[Step, ...]:
     vector = confidences()[TRAVELLER]
     steps = []
     for length, label in enumerate(CHAIN, start=1):
-        remover = LabelRemover(remove=CHAIN[:length], classes=real.classes)
-        fitted = remover.fit(confidences(), real.labels).filter_
+        remove = CHAIN[:length]
+        fitted = OutputFilter.fit(confidences(), real.labels, classes=real.classes, remove=remove)
         column = real.classes.index(label)
         after = np.zeros(len(real.classes))
-        after[fitted.retained_columns] = fitted.apply(confidences()[[TRAVELLER]])[0]
+        after[np.isin(real.classes, fitted.classes_out)] = fitted.apply(confidences()[[TRAVELLER]])[
+            0
+        ]
         residual = vector @ projector_row(fitted.means[-1], column)
         steps.append(Step(label, vector, after, float(vector[column]), float(residual)))
         vector = after
@@ -216,7 +227,7 @@ def chain() -> tuple[Step, ...]:
 
 def removal_numbers(one: Removal) -> dict[str, Any]:
     """How often the removal of one label leaves a residual, and how far OSR is from mask."""
-    column = int(one.osr.removed_columns[0])
+    column = one.osr.classes_in.index(one.osr.removed[0])
     positive, own = one.residual > 0, one.labels == one.osr.removed[0]
     return {
         "with_residual": float(positive.mean()),

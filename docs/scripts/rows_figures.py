@@ -91,7 +91,7 @@ def draw_temperature(axes: Axes, found: Results) -> None:
         numbers = [n for n in counts if n.isdigit()]
         _line(axes, name, {int(n): [x - before for x in counts[n]["log_loss"]] for n in numbers})
     axes.axhline(0, color=INK, linewidth=1, dashes=(4, 2), label="no temperature")
-    axes.set_yticks([-0.03, 0, 0.05, 0.1])
+    axes.set_yticks([-0.03, -0.02, -0.01, 0, 0.01])
 
 
 def _line(axes: Axes, name: str, bands: dict[int, Band]) -> None:

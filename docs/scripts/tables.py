@@ -10,11 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from unlabel import LabelRemover, metrics
-from unlabel._typing import Floats, Label, Method
-from unlabel.evaluation.samples import load_cifar10
-from unlabel.evaluation.summary import summarise
-from unlabel.evaluation.trial import unchanged, without
+from unlabel import LabelPlan, OutputFilter, metrics
+from unlabel._typing import Floats, Label
+from unlabel.evaluation import load_cifar10, summarise
 from unlabel.report.comparison import value_at
 
 DOCS = Path(__file__).parents[1]
@@ -60,23 +58,24 @@ def as_in_the_paper() -> dict[str, dict[str, list[float]]]:
     """Compute our values, with filters fitted on the rows they are judged on."""
     sample = load_cifar10()
     truth, classes = sample.labels, sample.classes
-    base = unchanged(classes, "logits").apply(sample.base)
+    base = softmax(sample.base, classes)
     result: dict[str, dict[str, list[float]]] = {
         metric: {output: [] for output in OUTPUTS} for metric in PAPER
     }
     for removal in sample.removals.values():
-        retained = without(classes, removal.removed)
+        plan = LabelPlan(removal.removed)
+        mask = OutputFilter.from_plan(plan, classes=classes, kind="logits")
+        osr = OutputFilter.fit(sample.base, truth, classes=classes, plan=plan, kind="logits")
+        retained = mask.classes_out
         gone = np.isin(truth, removal.removed)
-        retrained, again = (unchanged(retained, "logits").apply(x) for x in removal.retrained)
+        retrained, again = (softmax(logits, retained) for logits in removal.retrained)
         outputs: dict[str, tuple[Floats, Sequence[Label]]] = {
             "base model": (base, classes),
             "retrained": (retrained, retained),
             "retrained again": (again, retained),
+            "OSR": (osr.apply(sample.base), retained),
+            "mask": (mask.apply(sample.base), retained),
         }
-        methods: dict[Method, str] = {"osr": "OSR", "mask": "mask"}
-        for method, name in methods.items():
-            remover = LabelRemover(removal.removed, method=method, input="logits", classes=classes)
-            outputs[name] = (remover.fit(sample.base, truth).transform(sample.base), retained)
         for name, (rows, columns) in outputs.items():
             values = {
                 "A_R": metrics.mean_accuracy(rows, truth, columns, retained),
@@ -95,6 +94,11 @@ def as_in_the_paper() -> dict[str, dict[str, list[float]]]:
             for metric, value in values.items():
                 result[metric][name].append(float(value))
     return result
+
+
+def softmax(logits: Floats, classes: Sequence[Label]) -> Floats:
+    """Turn logits into probabilities, in the rounding of the filters that they are beside."""
+    return OutputFilter.from_plan({}, classes=classes, kind="logits").apply(logits)
 
 
 def paper_table() -> Iterator[str]:

@@ -80,18 +80,18 @@ def fit(means: Float64s, removed: tuple[int, ...], variant: str, *, seed: int) -
            [0., 0., 9.]])
     """
     classes = len(means)
-    columns = list(removed)
-    retained = np.setdiff1d(np.arange(classes), columns)
+    gone = list(removed)
+    retained = np.setdiff1d(np.arange(classes), gone)
     drop = np.eye(classes)[retained]
     kept = drop @ means
     change = np.zeros_like(kept)  # of the mean vectors, compared to dropping entries alone
     if variant == "normalization":
-        change[:, columns] = kept[:, retained].mean() - kept[:, columns].mean(axis=0)
+        change[:, gone] = kept[:, retained].mean() - kept[:, gone].mean(axis=0)
     elif variant == "randomization":
-        drawn = np.random.default_rng(seed).standard_normal((len(retained), len(columns)))
-        change[:, columns] = drawn - kept[:, columns]
+        drawn = np.random.default_rng(seed).standard_normal((len(retained), len(gone)))
+        change[:, gone] = drawn - kept[:, gone]
     elif variant == "zeroing":
-        change[:, columns] = -kept[:, columns]
+        change[:, gone] = -kept[:, gone]
     # Filter = B A^-1 with B = drop A + change. Only the change is divided by A, so that entries
     # which stay as they are do not pass through an inverse.
     if np.linalg.cond(means) > LARGEST_CONDITION:

@@ -156,15 +156,15 @@ def saved(tmp_path):
 
 
 def apply(folder, source, out, *options):
-    paths = ("apply", folder / "f.safetensors", folder / source, "--out", folder / out)
+    paths = ("apply", folder / source, folder / "f.safetensors", "--out", folder / out)
     code, output, error = unlabel(*paths, "--force", *options)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     return output
 
 
 def refused(folder, source, *options):
     """Run a command that fails, and give its only sentence."""
-    paths = ("apply", folder / "f.safetensors", folder / source)
+    paths = ("apply", folder / source, folder / "f.safetensors")
     code, output, error = unlabel(*paths, "--out", folder / "none.parquet", *options)
     assert (code, output, error.count("\n")) == (2, "", 1)
     assert error.endswith(".\n")

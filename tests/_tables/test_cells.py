@@ -25,7 +25,7 @@ def fitted(tmp_path):
 
 
 def apply(tmp_path, source, out="out.parquet", *options):
-    arguments = (tmp_path / "f.safetensors", tmp_path / source, "--out", tmp_path / out)
+    arguments = (tmp_path / source, tmp_path / "f.safetensors", "--out", tmp_path / out)
     return unlabel("apply", *arguments, *options)
 
 
@@ -40,7 +40,7 @@ def test_blanks_around_numbers_are_no_part_of_them(fitted, tmp_path):
     lines = ["cat,dog,fox", " 0.5, 0.25 ,0.25\t", "\t0.125,0.75,0.125", "0.0625,0.0625,0.875 "]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     code, _, error = apply(tmp_path, "in.csv")
-    assert (code, error) == (0, "")
+    assert code == 0, error
     table = pa.parquet.read_table(tmp_path / "out.parquet")
     np.testing.assert_array_equal(np.column_stack(table.columns), fitted.apply(ROWS))
     (tmp_path / "in.csv").write_text(
@@ -48,7 +48,7 @@ def test_blanks_around_numbers_are_no_part_of_them(fitted, tmp_path):
     )
     out = tmp_path / "g.safetensors"
     code, _, error = unlabel("fit", tmp_path / "in.csv", "--remove", "dog", "--out", out)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     np.testing.assert_allclose(OutputFilter.load(out).means[0], ROWS.mean(axis=0))
 
 
@@ -56,7 +56,7 @@ def test_blanks_around_numbers_are_no_part_of_them(fitted, tmp_path):
 def test_a_text_that_is_not_a_number_is_named(fitted, tmp_path, text):
     lines = ["cat,dog,fox", ".5,.25,.25", f".5,{text},.25"]
     (tmp_path / "in.csv").write_text("\n".join(lines), encoding="utf-8")
-    arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.csv")
+    arguments = ("apply", tmp_path / "in.csv", tmp_path / "f.safetensors")
     error = refused(*arguments, "--out", tmp_path / "out.csv")
     assert f"in.csv, row 1: it has {text!r} in column 'dog': give a number." in error
     assert not (tmp_path / "out.csv").exists()
@@ -67,7 +67,7 @@ def test_a_bad_entry_of_a_list_names_its_row(fitted, tmp_path, kind):
     lists = [["0.5", "0.25", "0.25"]] * 30
     lists[20] = ["0.5", "0.25", "much"]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
-    arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
+    arguments = ("apply", tmp_path / "in.parquet", tmp_path / "f.safetensors")
     assert "row 20: it has 'much' in column 'p'" in refused(
         *arguments, "--out", tmp_path / "o.parquet"
     )
@@ -91,7 +91,7 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     columns = {name: rows[:, i] for i, name in enumerate(NAMES)}
     labels = np.array(["dog"] * 30)
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
-    arguments = ("apply", tmp_path / "f.safetensors", tmp_path / f"in.{suffix}")
+    arguments = ("apply", tmp_path / f"in.{suffix}", tmp_path / "f.safetensors")
     assert "row 23: it is not a probability vector: the label 'dog' is 7" in refused(
         *arguments, "--out", tmp_path / f"out.{suffix}"
     )
@@ -101,7 +101,7 @@ def test_a_bad_row_of_a_later_batch_has_its_number_in_the_table(
     columns = {name: rows[:, i] for i, name in enumerate(NAMES)}
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
     arguments = ("fit", tmp_path / "in.parquet", "--remove", "dog", "--strict")
-    assert "row 25: it has it as its true label" in refused(*arguments, "--out", tmp_path / "g")
+    assert "row 25: the model has no label 'dgo'" in refused(*arguments, "--out", tmp_path / "g")
 
 
 STORED = {
@@ -124,12 +124,12 @@ def test_numbers_of_many_types(fitted, tmp_path, kind):
     table = pa.table(dict(zip(NAMES, STORED[kind], strict=True)) | {"label": NAMES})
     pa.parquet.write_table(table, tmp_path / "in.parquet")
     code, _, error = apply(tmp_path, "in.parquet")
-    assert (code, error) == (0, "")
+    assert code == 0, error
     result = pa.parquet.read_table(tmp_path / "out.parquet").drop(["label"])
     np.testing.assert_allclose(np.column_stack(result.columns), fitted.apply(ROWS), rtol=1e-3)
     out = tmp_path / "g.safetensors"
     code, _, error = unlabel("fit", tmp_path / "in.parquet", "--remove", "dog", "--out", out)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     assert OutputFilter.load(out).classes_in == tuple(NAMES)
 
 
@@ -147,6 +147,6 @@ def test_a_date_is_not_a_number(fitted, tmp_path):
     times = pa.array([0], pa.timestamp("s"))
     table = pa.table({"cat": times, "dog": [0.5], "fox": [0.5]})
     pa.parquet.write_table(table, tmp_path / "in.parquet")
-    arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
+    arguments = ("apply", tmp_path / "in.parquet", tmp_path / "f.safetensors")
     error = refused(*arguments, "--out", tmp_path / "out.parquet")
     assert "row 0: it has '1970-01-01 00:00:00' in column 'cat': give a number" in error

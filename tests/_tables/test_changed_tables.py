@@ -132,8 +132,8 @@ def test_only_changed_rows(saved, tmp_path):
         pa.table({"id": range(20)} | dict(zip(NAMES, ROWS.T, strict=True))), tmp_path / "in.parquet"
     )
     options = ("--only-changed", "--top-label", "--out", tmp_path / "out.parquet")
-    code, output, error = unlabel("apply", saved, tmp_path / "in.parquet", *options)
-    assert (code, error) == (0, "")
+    code, _, error = unlabel("apply", tmp_path / "in.parquet", saved, *options)
+    assert code == 0, error
     expected = plain.changed_rows(PLAN, NAMES, ROWS)
     names = plain.result_labels(PLAN, NAMES)
     tops = [
@@ -146,7 +146,7 @@ def test_only_changed_rows(saved, tmp_path):
     assert result["id"].to_pylist() == changed
     assert result["top_label"].to_pylist() == [tops[i][1] for i in changed]
     counts = "1 of 5 labels removed, 2 merged into 1, 1 split"
-    assert f"the top label changed in {len(changed)} of 20 ({counts})." in output
+    assert f"the top label changed in {len(changed)} of 20 ({counts})." in error
 
 
 def test_a_new_label_with_the_name_of_another_column_is_refused(saved, tmp_path):
@@ -154,32 +154,19 @@ def test_a_new_label_with_the_name_of_another_column_is_refused(saved, tmp_path)
     for suffix in (".csv", ".parquet"):
         path, out = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
         write(columns, path)
-        code, _, error = unlabel("apply", saved, path, "--out", out)
+        code, _, error = unlabel("apply", path, saved, "--out", out)
         assert (code, error) == (
             2,
-            f"Error: {path} has a column 'insect' already: rename it first.\n",
+            f"Error: {path}: it has a column 'insect' already: rename it first.\n",
         )
         assert not out.exists()
-
-
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.npz"])
-def test_new_labels_of_one_text_are_refused(tmp_path, name):
-    doors.mask(NAMES, {"ant": 1, "bee": "1"}).save(tmp_path / "f.safetensors")
-    write(dict(zip(NAMES, ROWS.T, strict=True)), tmp_path / "in.parquet")
-    out = tmp_path / name
-    code, _, error = unlabel(
-        "apply", tmp_path / "f.safetensors", tmp_path / "in.parquet", "--out", out
-    )
-    assert (code, error.count("\n")) == (2, 1)
-    assert "The labels 1 and '1' are the same text" in error
-    assert not out.exists()
 
 
 def test_pandas_reads_changed_labels(saved, tmp_path):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(ROWS, columns=NAMES).to_parquet(tmp_path / "in.parquet")
     out = tmp_path / "out.parquet"
-    assert unlabel("apply", saved, tmp_path / "in.parquet", "--out", out)[0] == 0
+    assert unlabel("apply", tmp_path / "in.parquet", saved, "--out", out)[0] == 0
     result = pandas.read_parquet(out)
     assert result.columns.tolist() == ["insect", "cat", "red", "grey"]
     # The names of new columns need not be numbers, as those of the old ones were.
@@ -187,7 +174,7 @@ def test_pandas_reads_changed_labels(saved, tmp_path):
     frame = pandas.DataFrame(ROWS, index=pandas.Index(range(100, 120), name="id"))
     frame.to_parquet(tmp_path / "in.parquet")
     out = tmp_path / "numbers.parquet"
-    assert unlabel("apply", saved, tmp_path / "in.parquet", "--out", out)[0] == 0
+    assert unlabel("apply", tmp_path / "in.parquet", saved, "--out", out)[0] == 0
     result = pandas.read_parquet(out)
     assert result.columns.tolist() == ["0", "other", "3", "4"]
     assert result.index.tolist() == [*range(100, 120)]
@@ -198,37 +185,27 @@ def test_pandas_reads_changed_labels(saved, tmp_path):
 
 def fit(path, *options):
     out = path.with_name("fitted.safetensors")
-    code, output, error = unlabel("fit", path, "--out", out, "--force", *options)
-    assert (code, error) == (0, "")
-    return OutputFilter.load(out), output
+    code, _, error = unlabel("fit", path, "--out", out, "--force", *options)
+    assert code == 0, error
+    return OutputFilter.load(out), error
 
 
-def test_a_plan_is_fitted_with_its_title_and_note(tmp_path):
+def test_a_plan_is_fitted_with_its_title(tmp_path):
     np.savez(tmp_path / "r.npz", p=ROWS, label=TRUTH, classes=NAMES)
-    LabelPlan(PLAN, title="Version 1").write(tmp_path / "plan.toml")
-    options = ("--title", "Version 2", "--note", "fewer birds")
-    fitted, output = fit(tmp_path / "r.npz", "--remove", f"@{tmp_path / 'plan.toml'}", *options)
-    assert (fitted.plan.title, fitted.note) == ("Version 2", "fewer birds")
-    assert fitted.plan == LabelPlan(PLAN, title="Version 2", note="fewer birds")
+    LabelPlan(PLAN, title="Version 1").save(tmp_path / "plan.toml")
+    fitted, output = fit(tmp_path / "r.npz", "--plan", tmp_path / "plan.toml")
+    assert fitted.plan == LabelPlan(PLAN, title="Version 1")
     assert "1 of 5 labels removed, 2 merged into 1, 1 split (4 reference rows).\n" in output
     steps = plain.steps_of(PLAN, NAMES, ROWS, TRUTH)
     expected = plain.changed_rows(PLAN, NAMES, ROWS, steps)
     np.testing.assert_allclose(fitted.apply(ROWS), expected, rtol=0, atol=1e-12)
 
 
-def test_the_columns_of_a_plan_can_be_named(tmp_path):
-    np.savez(tmp_path / "r.npz", p=ROWS, label=TRUTH, classes=NAMES)
-    (tmp_path / "plan.csv").write_text("note,old,new\n,ant,bee\n,cat,\n")
-    named = ("--remove", f"@{tmp_path / 'plan.csv'}", "--from", "old", "--to", "new")
-    fitted, _ = fit(tmp_path / "r.npz", *named)
-    assert dict(fitted.plan) == {"ant": "bee", "cat": None}
-
-
-def test_a_plan_that_retires_nothing_needs_no_true_labels(tmp_path):
+def test_a_plan_that_removes_nothing_needs_no_true_labels(tmp_path):
     plan = {"ant": "insect", "bee": "insect", "fox": "vixen"}
     write(dict(zip(NAMES, ROWS.T, strict=True)), tmp_path / "r.parquet")
-    changes = ("--remove", "ant=insect,bee=insect", "--remove", "fox=vixen")
-    fitted, output = fit(tmp_path / "r.parquet", *changes)
+    LabelPlan(plan).save(tmp_path / "plan.toml")
+    fitted, output = fit(tmp_path / "r.parquet", "--plan", tmp_path / "plan.toml")
     assert "fitted.safetensors: 2 of 5 labels merged into 1, 1 renamed.\n" in output
     expected = plain.changed_rows(plan, NAMES, ROWS)
     np.testing.assert_allclose(fitted.apply(ROWS), expected, rtol=0, atol=1e-12)

@@ -215,7 +215,7 @@ def test_malformed_lines(tmp_path, saved, monkeypatch, name, block):
     content, words = CORPUS[name]
     path = tmp_path / "in.jsonl"
     path.write_bytes(content)
-    code, out, error = unlabel("apply", saved, path, "--out", tmp_path / "out.jsonl")
+    code, out, error = unlabel("apply", path, saved, "--out", tmp_path / "out.jsonl")
     assert (code, out) == (2, "")
     assert error.count("\n") == 1
     assert error.startswith(f"Error: {path}")
@@ -268,7 +268,7 @@ def test_malformed_lines_behind_many_others(tmp_path, name):
 def test_options_that_do_not_fit(tmp_path, saved, monkeypatch, options, content, words):
     monkeypatch.chdir(tmp_path)
     Path("in.jsonl").write_bytes(content)
-    code, out, error = unlabel("apply", saved, "in.jsonl", "--out", "out.jsonl", *options)
+    code, out, error = unlabel("apply", "in.jsonl", saved, "--out", "out.jsonl", *options)
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert re.search(words, error), error
     assert os.listdir(tmp_path) == ["in.jsonl"]
@@ -314,7 +314,7 @@ def test_fit_on_labels_that_are_none(tmp_path):
 def test_damaged_gzip(tmp_path, saved, content):
     path = tmp_path / "in.jsonl.gz"
     path.write_bytes(content)
-    code, _, error = unlabel("apply", saved, path, "--out", tmp_path / "out.jsonl")
+    code, _, error = unlabel("apply", path, saved, "--out", tmp_path / "out.jsonl")
     assert (code, error.count("\n")) == (2, 1)
     assert "could not be read as JSON lines" in error
     assert os.listdir(tmp_path) == ["in.jsonl.gz"]

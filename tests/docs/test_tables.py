@@ -74,8 +74,8 @@ def test_the_guide_includes_its_tables_and_a_plan_that_can_be_read():
     for name in (change_labels.BANKING77, change_labels.NAICS):
         assert f"{{include}} ../tables/{name}" in page
         assert (DOCS / "tables" / name).exists()
-    plan = LabelPlan.read(change_labels.PLAN)
-    check = plan.check([*plan, "card_arrival"])
+    plan = LabelPlan.load(change_labels.PLAN)
+    check = plan.check([*plan.changes, "card_arrival"])
     assert check.problems == ()
     assert [label for label, _ in check.merged_into] == ["card_arrival", "top_up_problem", "other"]
 

@@ -35,6 +35,13 @@ def _run(main, *argv):
     return code, out.getvalue(), err.getvalue()
 
 
+def names_file(folder, names):
+    """Write the labels of a model to a file, one per line, and return its path."""
+    path = folder / "classes.txt"
+    path.write_text("".join(f"{name}\n" for name in names))
+    return path
+
+
 def run_in_shell(script, folder, **variables):
     """Run a script in a folder as GitHub runs a step, with a command `unlabel`."""
     program = folder / "bin" / "unlabel"

@@ -147,7 +147,11 @@ def read_confidences(
         raise UnlabelError("It has no rows: give a table with at least one.", path=predictions.path)
     if skipped is not None:
         with errors_naming(predictions.path, advice=predictions.guess):
-            skipped.refuse_all(row_count)
+            try:
+                skipped.refuse_all(row_count)
+            except UnlabelError as error:
+                error.argument = "label_column"
+                raise
     every_row = np.concatenate(rows)
     if kind == "logits":
         if predictions.guess:
@@ -253,7 +257,12 @@ def as_kind(rows: Floats, predictions: Predictions, kind: Kind, reading: Reading
     if predictions.logs and kind == "probabilities":
         with np.errstate(over="ignore"):  # infinity is refused
             rows = np.exp(rows, dtype=np.float64)
-    return divided_by_sums(rows) if reading.normalize else rows
+    if not reading.normalize:
+        return rows
+    if kind == "logits":
+        problem = "Logits are not divided by their sums: leave it out."
+        raise UnlabelError(problem, argument="normalize")
+    return divided_by_sums(rows)
 
 
 def checked_rows(part: Part, predictions: Predictions, kind: Kind, reading: Reading) -> Floats:
