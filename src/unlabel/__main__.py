@@ -32,6 +32,8 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters of the labels
         sys.stdout.reconfigure(errors="backslashreplace")
     if sys.argv[1:] == ["--version"]:  # without the extra, too
+        from unlabel._version import version_line
+
         print(version_line())  # noqa: T201
         return
     try:
@@ -50,16 +52,6 @@ def main() -> None:
     except Exception:
         traceback.print_exc()
         sys.exit(2)
-
-
-def version_line() -> str:
-    """Return what `unlabel --version` prints."""
-    from importlib.metadata import version
-
-    from unlabel._method import compiled
-
-    loops = "with" if compiled.is_available() else "without"
-    return f"unlabel {version('unlabel')}, {loops} compiled loops"
 
 
 def option(argument: str) -> str:

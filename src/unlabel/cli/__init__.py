@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from unlabel.__main__ import version_line
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._files.filter_file import PROTOCOL
 from unlabel._printing import as_json
 from unlabel._tables.files.formats import ENDINGS
 from unlabel._tables.overview import overview
 from unlabel._tables.predictions import kind_of, reading_of
+from unlabel._version import version_line
 from unlabel.cli.apply import apply
 from unlabel.cli.changes import count_changes
 from unlabel.cli.evaluate import evaluate
