@@ -1,4 +1,4 @@
-"""The line that the command prints about its version."""
+"""What `unlabel --version` prints, with the extra `cli` and without it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from unlabel._method import compiled
 
 
 def version_line() -> str:
-    """Return the version of the package, and whether it has the compiled loops."""
+    """Return the version, and whether the loops are compiled."""
     loops = "with" if compiled.is_available() else "without"
     return f"unlabel {version('unlabel')}, {loops} compiled loops"
