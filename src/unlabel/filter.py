@@ -121,7 +121,7 @@ class OutputFilter:
             removed label without rows is masked. A mask needs no labels.
         classes : list of labels, or mapping of indices to labels, optional
             The labels of the model, in the order of its outputs. By default 0 to n - 1.
-        plan : LabelPlan or mapping
+        plan : LabelPlan, mapping, or list of labels to remove
             The change of labels. Or give one of `remove` and `keep`.
         remove, keep : lists of labels
             The labels to remove, in that order, or those to retain.
@@ -207,6 +207,7 @@ class OutputFilter:
         given = self.temperature
         if not (isinstance(given, int | float) and COLDEST <= given <= HOTTEST):
             raise UnlabelError(f"The temperature is {given!r}: give {COLDEST} to {HOTTEST}")
+        self._set("temperature", float(given))
         try:
             self._set("counts", tuple(map(index, self.counts)))
         except TypeError as error:

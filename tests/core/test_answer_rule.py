@@ -243,7 +243,9 @@ def test_any_rule_is_the_same_after_it_was_written_and_read(tmp_path_factory, le
     rule.save(path)
     again = AnswerRule.load(path)
     if isinstance(least, dict):
-        rule = AnswerRule({None: 0.0} | least, most, unknown=unknown)
+        least = {None: 0.0} | least
+        least = least if len(least) > 1 else least[None]
+        rule = AnswerRule(least, most, unknown=unknown)
     assert again == rule
     again.save(path.with_name("again.toml"))
     assert path.read_bytes() == path.with_name("again.toml").read_bytes()
@@ -266,7 +268,7 @@ def test_a_rule_is_written_as_toml_for_people(tmp_path):
 
 MALFORMED = {
     "syntax": ("min_confidence", "it is not TOML: "),
-    "key": ("min = 0.5", "it has the key 'min': the known ones are min_confidence, "),
+    "key": ("min = 0.5", "the key 'min' is not known: use min_confidence, "),
     "share": ("min_confidence = 2", "2 is not a share"),
     "boolean": ("max_removed_mass = true", "True is not a share"),
     "text": ('max_removed_mass = "1"', "'1' is not a share"),
@@ -276,8 +278,8 @@ MALFORMED = {
     "nested": ("[min_confidence_by_label]\na = { b = 0.5 }", "{'b': 0.5} is not a share"),
     "twice": ("min_confidence = 0.5\nmin_confidence = 0.5", "it is not TOML: "),
     "unknown": ("unknown = 0.5", "neither a string nor a whole number"),
-    "deep": ("unknown = " + "[" * 100_000, "it is not TOML: "),
-    "not-utf-8": (b"unknown = '\xff'", "it is not TOML: "),
+    "deep": ("unknown = " + "[" * 100_000, "it is nested too deeply"),
+    "not-utf-8": (b"unknown = '\xff'", "it is not text in UTF-8"),
     "zeros": (bytes(100), "it is not TOML: "),
 }
 
@@ -297,7 +299,7 @@ def test_a_malformed_file_gets_one_sentence(tmp_path, content, words):
 def test_other_files(tmp_path):
     with open(tmp_path / "large.toml", "wb") as file:
         file.truncate(100_000_000)
-    with pytest.raises(UnlabelError, match=r"large.toml: it is larger than 16 MiB"):
+    with pytest.raises(UnlabelError, match=r"large.toml: it is larger than 64 MiB"):
         AnswerRule.load(tmp_path / "large.toml")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         AnswerRule.load(tmp_path / "nowhere.toml")

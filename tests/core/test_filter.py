@@ -96,7 +96,8 @@ def test_filters_are_equal_when_all_that_they_hold_is(of_three, tmp_path):
     assert len({first, second, of_three}) == 1
     for changes in ({"temperature": 2.0}, {"kind": "probabilities"}):
         assert replace(of_three, **changes) != of_three
-    assert made() == made()
+    assert made() == made(temperature=1)
+    assert isinstance(made(temperature=1).temperature, float)  # files hold it
     assert made() != made(shares=[[0, 0.2, 0.3]])
     assert made() != "a filter"
 

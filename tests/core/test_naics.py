@@ -60,7 +60,6 @@ def test_the_check_counts_what_the_pairs_say(name, counts):
     plain["merged_into"] = len({new for new in targets if targets.count(new) > 1})
     plain["result"], plain["removed"] = len({*targets}), 0
     plain["unlisted"] = plain["unknown"] = plain["misspelt"] = 0
-    plain["without_weights"] = plain["split"]
     plain["problems"] = 1  # one that names all of them
     plain["never_answers"] = 0  # without weights nothing is known of that
     check = plan_of(name, weighted=False).check(labels)

@@ -28,10 +28,10 @@ PUBLIC = [
     ),
     (
         PLAN.check(["cat", "dog"]),
-        "unchanged renamed merged split removed merged_into unlisted unknown without_weights "
+        "unchanged renamed merged split removed merged_into unlisted unknown "
         "misspelt other_meaning result problems never_answers to_dict",
     ),
-    (PLAN.diff(PLAN), "destinations order unlisted to_dict"),
+    (PLAN.diff(PLAN), "dropped changed added order unlisted to_dict"),
     (
         unlabel.UnlabelError("It is."),
         "problem argument row path text add_note args with_traceback",  # an exception

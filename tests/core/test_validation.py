@@ -192,7 +192,7 @@ ASKED = [
     ({"remove": None}, "^Give one of a plan, labels to remove and labels to keep"),
     ({"remove": ["cat"], "keep": ["dog"]}, "^Give one of"),
     ({"remove": ["cat"], "plan": {"dog": None}}, "^Give one of"),
-    ({"remove": None, "plan": ["dog"]}, r"A list is not a plan.* \(plan=\)"),
+    ({"remove": None, "plan": "dog"}, "given as str: give a list"),
     ({"truth": np.array([["dog"], *TRUTH[1:]], dtype=object)}, "not all strings or numbers"),
     ({"truth": [["dog"], *TRUTH[1:]]}, "not all strings or numbers"),
     ({"truth": TRUTH[:39]}, r"true labels \(39,\): give one per row"),

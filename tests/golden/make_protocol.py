@@ -30,11 +30,12 @@ TEXTS = {"title": "Version 2", "note": "Two\nlines.", "unlisted": "keep"}
 TEMPERATURE = 1.5
 
 
-def entries():
-    """List the changes, one part of a split after another."""
-    for label, to in CHANGES.items():
-        for name, weight in to.items() if isinstance(to, dict) else [(to, None)]:
-            yield CLASSES.index(label), name, weight
+def destinations():
+    """List the changes as pairs of a column and a destination, a split as pairs of parts."""
+    return [
+        (CLASSES.index(label), [*to.items()] if isinstance(to, dict) else to)
+        for label, to in CHANGES.items()
+    ]
 
 
 def digest():
@@ -59,11 +60,10 @@ def main():
         means[at, left] = sum(plain.apply(rows, steps[:at])) / len(rows)
         left.remove(column)
         shares[at, left] = steps[at][2]
-    columns, to, weights = zip(*entries(), strict=True)
     description = {
         "protocol": 1,
         "classes": CLASSES,
-        "plan": TEXTS | {"digest": digest(), "from": columns, "to": to, "weight": weights},
+        "plan": TEXTS | {"digest": digest(), "changes": destinations()},
         "method": "osr",
         "kind": "probabilities",
         "temperature": TEMPERATURE,

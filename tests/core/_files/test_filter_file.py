@@ -58,8 +58,9 @@ def test_a_file_is_safetensors_with_one_key_of_canonical_json(tmp_path, fitted):
     assert list(metadata) == ["unlabel"]
     assert metadata["unlabel"] == (
         '{"classes":[0,1,2,3],"kind":"probabilities","method":"osr","plan":{'
-        '"digest":"348a7575c90c73b2d1b3d280474210b78d266fabe5770021957e395bf0c1d392","from":[2,0],'
-        '"note":"","title":"","to":[null,null],"unlisted":"keep","weight":[null,null]},'
+        '"changes":[[2,null],[0,null]],'
+        '"digest":"348a7575c90c73b2d1b3d280474210b78d266fabe5770021957e395bf0c1d392",'
+        '"note":"","title":"","unlisted":"keep"},'
         '"protocol":1,"temperature":1.0}'
     )
 

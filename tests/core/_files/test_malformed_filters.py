@@ -33,9 +33,7 @@ PLAN = {
     "title": "",
     "note": "",
     "unlisted": "keep",
-    "from": [1, 0, 2, 2],
-    "to": [None, None, "owl", "elk"],
-    "weight": [None, None, 0.25, 0.75],
+    "changes": [[1, None], [0, None], [2, [["owl", 0.25], ["elk", 0.75]]]],
     "digest": DIGEST,
 }
 DESCRIPTION = {
@@ -65,6 +63,13 @@ def planned(**fields):
     return described(plan={k: v for k, v in {**PLAN, **fields}.items() if v is not DROPPED})
 
 
+def changing(at, to):
+    """Make a file of a plan that has another change."""
+    changes = [*PLAN["changes"]]
+    changes[at] = to
+    return planned(changes=changes)
+
+
 def holding(**tensors):
     """Make a file with tensors changed or dropped."""
     tensors = {k: v for k, v in {**TENSORS, **tensors}.items() if v is not DROPPED}
@@ -80,7 +85,7 @@ def changed(name, at, value):
 def naming(classes):
     """Make a file of a filter that changes none of the labels given as JSON."""
     n = classes.count(",") + 1
-    unchanged = {"from": [], "to": [], "weight": [], "digest": DIGEST_OF_NOTHING}
+    unchanged = {"changes": [], "digest": DIGEST_OF_NOTHING}
     description = json.dumps({**DESCRIPTION, "classes": 0, "plan": PLAN | unchanged})
     empty = np.zeros((0, n))
     return to_bytes(
@@ -163,9 +168,7 @@ CORPUS = {
     "protocol-much-newer": described('{"protocol": 99, "something": {"new": [1, 2]}}'),
     "protocol-zero": described(protocol=0),
     "protocol-negative": described(protocol=-1),
-    "protocol-true": described(protocol=True),
     "protocol-text": described(protocol="1"),
-    "protocol-float": described(protocol=1.0),
     "protocol-null": described(protocol=None),
     "field-missing": described(kind=DROPPED),
     "field-too-many": described(pickle="gASVAAAA"),
@@ -190,22 +193,23 @@ CORPUS = {
     **{f"plan-without-{name}": planned(**{name: DROPPED}) for name in PLAN},
     "plan-without-a-digest": planned(digest=None),
     "plan-with-more": planned(more=[]),
-    "plan-of-lists-of-other-lengths": planned(weight=[None, None, 0.25]),
-    "plan-from-a-text": planned(**{"from": "1022"}),
-    "plan-from-a-label": planned(**{"from": ["dog", 0, 2, 2]}),
-    "plan-from-a-column-that-is-not-there": planned(**{"from": [1, 0, 4, 4]}),
-    "plan-from-a-negative-column": planned(**{"from": [1, 0, -1, -1]}),
-    "plan-from-a-column-twice": planned(**{"from": [1, 0, 2, 0]}),
-    "plan-of-a-split-without-weights": planned(weight=[None, None, None, None]),
-    "plan-of-a-split-with-one-weight": planned(weight=[None, None, 1.0, None]),
-    "plan-of-weights-that-sum-to-2": planned(weight=[None, None, 1.0, 1.0]),
-    "plan-of-a-negative-weight": planned(weight=[None, None, -0.25, 1.25]),
-    "plan-of-a-weight-that-is-true": planned(weight=[None, None, True, 0.5]),
-    "plan-of-a-split-into-one-label": planned(to=[None, None, "elk", "elk"]),
-    "plan-to-a-list": planned(to=[None, None, ["owl"], "elk"]),
-    "plan-to-a-removed-label": planned(to=[None, None, "dog", "elk"]),
-    "plan-to-a-part-that-is-null": planned(to=[None, None, None, "elk"]),
-    "plan-that-removes-one-label-less": planned(to=[None, "elk", "owl", "elk"]),
+    "plan-of-changes-that-are-a-text": planned(changes="1022"),
+    "plan-of-changes-that-are-numbers": planned(changes=[1, 0]),
+    "plan-of-changes-of-three": planned(changes=[[1, None, None]]),
+    "plan-from-a-label": changing(at=0, to=["dog", None]),
+    "plan-from-a-column-that-is-not-there": changing(at=2, to=[4, "elk"]),
+    "plan-from-a-column-that-is-a-float": changing(at=0, to=[1.0, None]),
+    "plan-from-a-column-twice": changing(at=2, to=[0, "elk"]),
+    "plan-of-a-split-without-weights": changing(at=2, to=[2, ["owl", "elk"]]),
+    "plan-of-a-split-with-one-weight": changing(at=2, to=[2, [["owl", 1.0], ["elk"]]]),
+    "plan-of-weights-that-sum-to-2": changing(at=2, to=[2, [["owl", 1.0], ["elk", 1.0]]]),
+    "plan-of-a-negative-weight": changing(at=2, to=[2, [["owl", -0.25], ["elk", 1.25]]]),
+    "plan-of-a-weight-that-is-true": changing(at=2, to=[2, [["owl", True], ["elk", 0.5]]]),
+    "plan-of-a-split-into-one-label": changing(at=2, to=[2, [["elk", 0.25], ["elk", 0.75]]]),
+    "plan-to-an-object": changing(at=2, to=[2, {"owl": 0.5, "elk": 0.5}]),
+    "plan-to-a-number-that-is-no-label": changing(at=2, to=[2, 0.5]),
+    "plan-to-a-removed-label": changing(at=2, to=[2, "dog"]),
+    "plan-that-removes-one-label-less": changing(at=1, to=[0, "elk"]),
     "plan-that-removes-the-others": planned(unlisted="remove"),
     "plan-of-another-digest": planned(digest="0" * 64),
     "plan-of-a-digest-that-is-a-number": planned(digest=0),
@@ -237,7 +241,7 @@ CORPUS = {
     "statistics-of-a-mask": described(method="mask"),
     **{
         f"temperature-{value}": described(temperature=value)
-        for value in (0, -1.0, "1.0", True, None, [1.0], 1e-320, 1e300)
+        for value in (0, -1.0, "1.0", None, [1.0], 1e-320, 1e300)
     },
     "temperature-of-400-digits": described(temperature=10**400),
     **{
@@ -371,10 +375,9 @@ def test_no_malformed_file_leaves_a_file_behind(outcome):
         ("protocol-newer", "it has protocol 2, and this version of unlabel reads up to 1: upgrade"),
         ("protocol-much-newer", "it has protocol 99"),
         ("before-the-first-release", "before the first release of unlabel: fit it again"),
-        ("plan-from-a-column-twice", "its plan changes the column 0 twice"),
         ("plan-of-weights-that-sum-to-2", "weights sum to 2"),
         ("plan-to-a-removed-label", "sends 'fox' to 'dog' and removes 'dog'"),
-        ("plan-of-another-digest", f"the digest of its plan is {DIGEST}, not 0000"),
+        ("plan-of-another-digest", "the digest of its plan is another one"),
         ("no-metadata", "without unlabel's description"),
         ("classes-twice", "The label 'dog' appears twice"),
         ("classes-of-one-text", "The label 1 has the text of '1'"),

@@ -98,7 +98,7 @@ def test_everything_is_reported_at_once():
     assert check.renamed == (("colour", "color"),)
     assert check.merged == (("cat", "dog"), ("dog", "dog"))
     assert check.merged_into == (("dog", ("cat", "dog")),)
-    assert check.split == check.without_weights == (("lynx", ("Other", "wild")),)
+    assert check.split == (("lynx", ("Other", "wild")),)
     assert check.removed == ()
     assert check.unlisted == ("dog", "other")
     assert check.unknown == (("pumma", "puma"),)
