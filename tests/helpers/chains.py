@@ -3,8 +3,9 @@
 import functools
 from dataclasses import replace
 
-import doors
 import numpy as np
+
+import doors
 
 
 def saturated(n_rows, n, removed, seed, kind="probabilities"):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import doors
 import numpy as np
 
+import doors
 from unlabel import AnswerRule
 
 LABELS = ["ant", "bee", "cat", "dog", "emu", "fox"]

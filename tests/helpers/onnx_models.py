@@ -1,10 +1,11 @@
 """Small ONNX models, run with ONNX Runtime, and filters for them."""
 
-import doors
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
+
+import doors
 
 SOFTMAX = "net (float[N,3] x) => (float[N,3] p) { p = Softmax<axis=1>(x) }"
 

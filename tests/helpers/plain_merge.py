@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-import doors
 import numpy as np
 import torch
 
+import doors
 import plain
 import plain_plan
 

@@ -11,7 +11,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnxruntime")
 
 import doors
-
 import plain
 from onnx_models import identity_model, run
 from unlabel.onnx import attach

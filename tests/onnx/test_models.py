@@ -2,11 +2,11 @@
 
 import json
 
-import doors
 import numpy as np
 import pytest
 from onnx.parser import parse_model
 
+import doors
 from onnx_models import mask_filter, parsed, run, strange_model
 from unlabel.onnx import attach
 

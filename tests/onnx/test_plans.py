@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from decimal import Decimal, localcontext
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -16,6 +15,7 @@ from skl2onnx import to_onnx
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+import doors
 import plain
 from commands import unlabel
 from golden_integrations import KINDS, TOLERANCE

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import doors
 import numpy as np
 import pytest
 from onnx import helper
@@ -20,6 +19,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import doors
 from onnx_models import mask_filter, run
 from unlabel import UnlabelError
 from unlabel.onnx import attach

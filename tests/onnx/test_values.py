@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-import doors
 import numpy as np
 import pytest
 from scipy.special import softmax
 
+import doors
 from golden_integrations import (
     DTYPES,
     KINDS,

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import doors
-
 from plain_merge import (
     LABELS,
     PLAN,

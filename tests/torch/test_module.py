@@ -13,7 +13,6 @@ from scipy.special import log_softmax, softmax
 torch = pytest.importorskip("torch")
 
 import doors
-
 import plain
 from golden_integrations import (
     DTYPES,

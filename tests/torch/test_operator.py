@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import doors
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import doors
 from chains import error, fitted_chain, saturated
 from plain_merge import PLAN, drawn_rows, fitted_filter
 from unlabel.torch import FilterModule
@@ -45,6 +45,17 @@ def test_every_form_gives_what_numpy_does(n, k, kind, output, dtype, temperature
         result = module(rows.requires_grad_(form == "with a gradient"))
         result = result.double().exp() if output == "log_probabilities" else result
         assert error(fitted, rows, result) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1.7])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("plan", [{"a": None, "d": None}, PLAN], ids=["removed", "all kinds"])
+def test_on_a_cpu_the_bits_are_those_of_numpy(plan, kind, dtype, temperature):
+    fitted = fitted_filter(plan, kind=kind, temperature=temperature)
+    rows = drawn_rows(8, kind, dtype, seed=8, n_rows=50)
+    expected = fitted.apply(rows.numpy())
+    np.testing.assert_array_equal(FilterModule(fitted)(rows).numpy(), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -11,7 +11,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import doors
-
 from unlabel import UnlabelError
 from unlabel.torch import FilterModule, attach
 

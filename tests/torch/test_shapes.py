@@ -11,7 +11,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import doors
-
 from golden_integrations import KINDS, golden_case, golden_filter
 from unlabel import UnlabelError
 from unlabel.torch import FilteredModel, FilterModule, attach

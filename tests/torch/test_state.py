@@ -10,9 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import doors
 from safetensors.torch import load_file, save_file
 
+import doors
 from golden_integrations import CLASSES, GOLDEN, golden_filter
 from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter
 from unlabel import OutputFilter, UnlabelError

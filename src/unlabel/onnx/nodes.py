@@ -4,6 +4,7 @@ Standard operators of opset 9 and later are used, and of those only what ONNX Ru
 in double precision. That leaves out Equal, Clip and CumSum, which are younger or miss a
 type at some opset, and Sigmoid, which loses all digits of a small result. ONNX Runtime
 drops a Mul or Div by a single constant that is 1 in float32: it gets matrices and vectors.
+Comparisons ask for what is nothing, so that NaN stays NaN: rows are not checked in a graph.
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ def _calibrated(nodes: Nodes, rows: str, kind: Kind, arrays: Arrays) -> str:
     """Return logits at the filter's temperature."""
     if kind == "probabilities":
         # What counts as nothing stays nothing at any temperature.
-        counts = nodes.add("Greater", rows, NOTHING)
-        rows = nodes.add("Log", nodes.add("Where", counts, rows, 0.0))
+        nothing = nodes.add("Greater", NOTHING, rows)
+        rows = nodes.add("Log", nodes.add("Where", nothing, 0.0, rows))
     return nodes.add("Div", rows, np.full(len(arrays.order), arrays.temperature))
 
 
@@ -162,8 +163,8 @@ def _redistribute(nodes: Nodes, arrays: Arrays, rows: str) -> str:
     steps = len(arrays.diagonal)
     if not steps:
         total = nodes.over_columns("ReduceSum", rows)
-        counts, divided = nodes.add("Greater", total, NOTHING), nodes.add("Div", rows, total)
-        return nodes.add("Where", counts, divided, arrays.parts / arrays.parts.sum())
+        nothing, divided = nodes.add("Greater", NOTHING, total), nodes.add("Div", rows, total)
+        return nodes.add("Where", nothing, arrays.parts / arrays.parts.sum(), divided)
     for step in range(steps):
         diagonal, complement, share_sum = (
             each[step, None, None]
@@ -182,8 +183,9 @@ def _redistribute(nodes: Nodes, arrays: Arrays, rows: str) -> str:
         own = nodes.add("Div", nodes.add("Div", remainder, total), rest)
         given = nodes.add("Div", shared, total)
         # Where nothing is left, the share takes all.
-        counts = nodes.add("Greater", rest, NOTHING)
-        own, given = nodes.add("Where", counts, own, 0.0), nodes.add("Where", counts, given, 1.0)
+        nothing = nodes.add("Greater", NOTHING, rest)
+        own = nodes.add("Where", nothing, 0.0, own)
+        given = nodes.add("Where", nothing, 1.0, given)
         rows = nodes.add("Gemm", given, share, nodes.add("Mul", others, own))
     return rows
 
