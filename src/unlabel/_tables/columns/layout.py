@@ -298,10 +298,11 @@ def guess_wide(table: Table, label_column: str | None) -> WideColumns:
             argument="classes",
         )
     if len(decimals) < 2:
-        advice = spreadsheet_number_advice(head) or "name the labels, or the list column."
+        numbers = spreadsheet_number_advice(head)
         raise UnlabelError(
-            f"It has no columns of decimal numbers that could be confidences: {advice}",
-            argument="classes",
+            "It has no columns of decimal numbers that could be confidences: "
+            f"{numbers or 'name the labels, or the list column.'}",
+            argument=None if numbers else "classes",
             path=table.path,
         )
     guess = f"The labels were taken to be {listing(decimals)}: if not, name them."
