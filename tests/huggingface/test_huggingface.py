@@ -498,7 +498,9 @@ def test_a_plain_filtered_model_keeps_the_output_of_transformers(bert, tokenizer
     filtered = unlabel.torch.attach(bert, fitted, key="logits")
     with torch.no_grad():
         output, original = (each(**inputs, output_hidden_states=True) for each in (filtered, bert))
-        with pytest.raises(UnlabelError, match=r"\(SequenceClassifierOutput\) has .*such as .logits."):
+        with pytest.raises(
+            UnlabelError, match=r"\(SequenceClassifierOutput\) has .*such as .logits."
+        ):
             unlabel.torch.attach(bert, fitted)(**inputs)
     assert type(output) is type(original)
     assert output.hidden_states is not None

@@ -3,11 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import given
 
+import doors
 import plain
 from processes import run_python
 from simplex import cases

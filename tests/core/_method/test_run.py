@@ -1,9 +1,9 @@
 """How a recipe is executed: compiled or plain, in how many threads, in one pass."""
 
-import doors
 import numpy as np
 import pytest
 
+import doors
 from processes import run_python
 from unlabel import UnlabelError
 from unlabel._method import compiled
@@ -75,4 +75,4 @@ def test_arrays_that_do_not_fit_together_are_refused():
     rows, out = np.full((3, 4), 0.25), np.empty((3, 2))
     for some in (rows, rows[:, :3].copy()):
         with pytest.raises(ValueError, match="do not fit together"):
-            compiled.filter_rows(recipe, "probabilities", some, out, None)
+            compiled.filter_rows(recipe, "probabilities", some, out, np.empty(3))

@@ -2,12 +2,12 @@ import itertools
 import tracemalloc
 from decimal import Decimal, localcontext
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import doors
 import plain
 import plain_calibration
 from unlabel import OutputFilter

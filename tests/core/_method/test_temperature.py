@@ -1,11 +1,11 @@
 """The temperature: fitted by a robust log-loss in the old label space, and applied first."""
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import doors
 import plain
 import plain_calibration
 import plain_plan

@@ -118,7 +118,7 @@ def test_the_table_is_plain_text_within_80_columns():
     text = str(plan.check(labels))
     lines = text.split("\n")
     assert max(map(len, lines)) <= 80
-    assert lines[0].startswith("unchanged         9  'a label with a rather")
+    assert lines[0].startswith("unchanged    9  'a label with a rather")
     assert r"into 1: 'x\x1b[2J\n'" in text
     assert "\x1b" not in text
 
@@ -145,8 +145,8 @@ def test_new_labels_that_look_like_an_old_one_are_reported(new, old):
     assert check.misspelt == ((new, old),)
 
 
-@pytest.mark.parametrize("new", ["cats", "colr", "layer 3", "layer2 2", "c", "C#", "uolocr", "?"])
-def test_labels_that_differ_by_more_are_not(new):
+@pytest.mark.parametrize("new", ["cot", "coal", "layer 3", "layer2 2", "c", "C#", "uolocr", "?"])
+def test_labels_that_differ_by_more_or_in_a_digit_are_not(new):
     check = LabelPlan({"dog": new}).check(["dog", "cat", "colour", "layer 2", "C++"])
     assert check.misspelt == ()
 
@@ -154,11 +154,6 @@ def test_labels_that_differ_by_more_are_not(new):
 def test_a_label_that_is_renamed_is_not_misspelt():
     check = LabelPlan({"colour": "color", "dog": "color"}).check(["dog", "colour"])
     assert check.misspelt == ()
-
-
-def test_a_label_that_other_lookalikes_go_to_is_misspelt_if_one_does_not():
-    check = LabelPlan({"colour": "color"}).check(["dog", "colour", "colors"])
-    assert check.misspelt == (("color", "colors"),)
 
 
 def test_so_many_unknown_labels_are_compared_as_there_is_time_for():

@@ -36,7 +36,7 @@ def test_a_diff_shows_what_is_dropped_changed_and_added():
         "- 'owl'              'bird'",
         "~ 'dog'              0.25 'x', 0.75 'y' -> 'x', 'y' (without weights)",
         "+ 'elk'              'deer'",
-        "~ order of removal   'cat', 'fox' -> 'fox', 'cat'",
+        "~ order of removal   ('cat', 'fox') -> ('fox', 'cat')",
         "~ labels not listed  keep -> error",
         "1 dropped, 1 changed, 1 added.",
     ]
