@@ -331,6 +331,15 @@ def test_guessed_labels_are_said(rows, tmp_path):
     assert "taken to be" not in unlabel("fit", tmp_path / "in.parquet", *out, *named)[2]
 
 
+def test_a_guessed_column_that_behaves_like_no_label_is_named(rows, tmp_path):
+    table = wide(rows, price=np.full(50, 1e-5), label=np.array(NAMES)[rows.argmax(axis=1)])
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    out = ("--remove", "dog", "--out", tmp_path / "f.safetensors", "--force")
+    assert "no row's label: 'price'" in unlabel("fit", tmp_path / "in.parquet", *out)[2]
+    pa.parquet.write_table(table.drop("price"), tmp_path / "in.parquet")
+    assert "no row's label" not in unlabel("fit", tmp_path / "in.parquet", *out)[2]
+
+
 @pytest.mark.parametrize("method", ["osr", "mask"])
 def test_a_column_of_true_labels_is_never_taken_for_a_label(rows, tmp_path, method):
     table = pa.table({str(i): rows[:, i] for i in range(4)} | {"label": np.arange(50) % 4 * 1.0})

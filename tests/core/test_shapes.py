@@ -122,18 +122,15 @@ def test_tokens_of_no_label_are_skipped():
         OutputFilter.fit(TOKENS, tags, **GIVEN, method="mask")
 
 
-OF_TOKENS = r"shape \(40, 5, 4\) and the true labels .*: give one"
-
-
 @pytest.mark.parametrize(
-    ("rows", "shape", "words"),
+    ("rows", "shape"),
     [
-        *((TOKENS, shape, OF_TOKENS) for shape in [(200,), (5, 40), (40,), (40, 5, 1), ()]),
-        *((FLAT, shape, "give one per row") for shape in [(199,), (200, 1), ()]),
+        *((TOKENS, shape) for shape in [(5, 40), (40,), (40, 5, 1), ()]),
+        *((FLAT, shape) for shape in [(199,), (200, 1), ()]),
     ],
 )
-def test_labels_of_another_shape_are_refused(rows, shape, words):
-    with pytest.raises(UnlabelError, match=words):
+def test_labels_of_another_shape_are_refused(rows, shape):
+    with pytest.raises(UnlabelError, match=r"true labels.*: give one per row"):
         doors.fit(rows, np.resize(TAGS, shape), **GIVEN)
 
 
