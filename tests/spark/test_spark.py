@@ -583,7 +583,7 @@ def test_true_labels_that_do_not_exist(spark, changed):
     [warning] = [each for each in caught if "skipped" in str(each.message)]
     assert str(warning.message) == (
         "1 row without a true label and 1 row of labels that the model does not have, such as "
-        "'dgo' (the nearest is 'dog'), were skipped"
+        "'dgo' (the nearest is 'dog'), were skipped."
     )
     assert warning.filename == __file__
     assert_same_filter(

@@ -126,7 +126,7 @@ def fit(
     if calibrate:
         print_line(_temperature(found))
     for remark in found.remarks:
-        print_line(f"{remark.rstrip('.')}.")
+        print_line(remark)
 
 
 def _temperature(found: FittedTable) -> str:
