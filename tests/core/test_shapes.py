@@ -130,7 +130,7 @@ def test_tokens_of_no_label_are_skipped():
     ],
 )
 def test_labels_of_another_shape_are_refused(rows, shape):
-    with pytest.raises(UnlabelError, match="true labels.*: give one per row"):
+    with pytest.raises(UnlabelError, match=r"true labels.*: give one per row"):
         doors.fit(rows, np.resize(TAGS, shape), **GIVEN)
 
 

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-import doors
 import numpy as np
+
+import doors
 
 with np.load(Path(__file__).parents[1] / "golden" / "integrations.npz") as _file:
     GOLDEN = {name: _file[name] for name in _file.files}

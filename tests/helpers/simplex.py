@@ -1,9 +1,9 @@
 """Hypothesis strategies for filters, and rows at the edges of the simplex."""
 
-import doors
 import numpy as np
 from hypothesis import strategies as st
 
+import doors
 from plain_plan import changes_of
 from worlds import COLDEST, HOTTEST
 
