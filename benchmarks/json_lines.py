@@ -72,10 +72,10 @@ def make(path: Path, form: str, lines: int) -> None:
 
 def measure(form: str, lines: int, repeats: int) -> dict[str, Any]:
     """Alternate between `json` alone and `unlabel apply`, each time in a new process."""
-    apply = ["apply", "f.safetensors", "large.jsonl", "--out", "kept.jsonl", "--force"]
+    apply = ["apply", "large.jsonl", "f.safetensors", "--out", "kept.jsonl", "--force"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        OutputFilter.mask(LABELS, {"fear": None}).save(folder / "f.safetensors")
+        OutputFilter.from_plan({"fear": None}, classes=LABELS).save(folder / "f.safetensors")
         make(folder / "large.jsonl", form, lines)
         size = (folder / "large.jsonl").stat().st_size
         commands: dict[str, Callable[[], tuple[float, float]]] = {

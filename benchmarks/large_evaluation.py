@@ -18,7 +18,7 @@ import pyarrow.parquet
 from workload import confidences, machine, run_measured
 
 LABELS = [f"label-{i}" for i in range(100)]
-RETIRED = LABELS[:5]
+REMOVED = LABELS[:5]
 REPEATS = 3
 
 
@@ -35,12 +35,12 @@ def main() -> None:
         table = pa.table(columns | {"label": np.array(LABELS)[truth]})
         pa.parquet.write_table(table, folder / "base.parquet")
         del values, columns, table  # the command needs the memory
-        remove = [word for label in RETIRED for word in ("--remove", label)]
+        remove = [word for label in REMOVED for word in ("--remove", label)]
         command = ("evaluate", "base.parquet", *remove)
         runs = [run_measured(folder, *command) for _ in range(REPEATS)]
     seconds, peaks = zip(*runs, strict=True)
     print(machine())
-    print(f"table        {arguments.rows:,} rows, {len(LABELS)} labels, {len(RETIRED)} retired")
+    print(f"table        {arguments.rows:,} rows, {len(LABELS)} labels, {len(REMOVED)} removed")
     print(f"peak memory  {max(peaks):,.0f} MiB")
     print(f"time         {min(seconds):.1f} s, median {np.median(seconds):.1f} s")
     if arguments.out is not None:
@@ -49,7 +49,7 @@ def main() -> None:
             "load_average_before_and_after": [before, os.getloadavg()[0]],
             "rows": arguments.rows,
             "labels": len(LABELS),
-            "retired": len(RETIRED),
+            "removed": len(REMOVED),
             "seconds": seconds,
             "peak_mib": peaks,
         }

@@ -1,4 +1,4 @@
-"""A filter over a hundred thousand labels, a thousand of them retired: memory and time ratios.
+"""A filter over a hundred thousand labels, a thousand of them removed: memory and time ratios.
 
 python benchmarks/large_label_space.py
 """
@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from speed import plain_line
-from timing import timed
-from unlabel.fitting import fit_filter
+from timing import fitted, timed
+from unlabel.filter import outcome_of_filter
 from workload import confidences
 
 LABELS, REMOVED, ROWS_EACH, ROWS = 100_000, 1_000, 2, 500
@@ -37,19 +37,19 @@ def measure(kind: str, lead: float) -> None:
     print(f"{kind}, with a median top confidence of {np.median(reference[at, top]):.2f}")
     reference[at, top], reference[at, truth] = reference[at, truth], reference[at, top]
     start_time = time.perf_counter()
-    fitted = fit_filter(reference, truth, remove=range(REMOVED))
+    removing = fitted(reference, truth, remove=range(REMOVED))
     print(
         f"  fit: {time.perf_counter() - start_time:.1f} s, peak memory {peak():.2f} GiB, including"
     )
     print(f"    {reference.nbytes / 2**30:.2f} GiB of reference rows and")
-    print(f"    {(fitted.means.nbytes + fitted.shares.nbytes) / 2**30:.2f} GiB of the filter")
+    print(f"    {(removing.means.nbytes + removing.shares.nbytes) / 2**30:.2f} GiB of the filter")
     del reference
     rows = confidences(rng, ROWS, LABELS, lead)[0]
-    fitted.apply(rows[:2])  # compiles or loads the loops before they are timed
+    removing.apply(rows[:2])  # compiles or loads the loops before they are timed
     times = timed(
         {
-            "ours": partial(fitted.apply, rows),
-            "plain line": partial(plain_line, rows, fitted.retained_columns),
+            "ours": partial(removing.apply, rows),
+            "plain line": partial(plain_line, rows, outcome_of_filter(removing).retained),
         },
         3,
     )

@@ -43,7 +43,7 @@ def table(rng: np.random.Generator, first: int, rows: int) -> pa.Table:
 
 def measure(folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Alternate between pyarrow alone and `unlabel apply`, each time in a new process."""
-    apply = ["apply", "f.safetensors", "large.parquet", "--out", "kept.parquet", "--force"]
+    apply = ["apply", "large.parquet", "f.safetensors", "--out", "kept.parquet", "--force"]
     commands: dict[str, Callable[[], tuple[float, float]]] = {
         "pyarrow": lambda: run_measured(folder, code=READ_AND_WRITE),
         "unlabel": lambda: run_measured(folder, *apply),

@@ -23,8 +23,8 @@ import torch
 from onnx import helper
 
 from research.torchvision_cpu import resnet18
+from timing import fitted
 from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
 from unlabel.onnx import attach
 
 REPEATS = 3
@@ -49,23 +49,23 @@ def export(path: Path, n_labels: int) -> None:
 
 
 def logits_filter(n_labels: int) -> OutputFilter:
-    """Fit a filter that retires the first labels, on made-up logits."""
+    """Fit a filter that removes the first labels, on made-up logits."""
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(REMOVED), 20)
     logits = rng.normal(size=(len(truth), n_labels))
     logits[np.arange(len(truth)), truth] += 5
-    return fit_filter(logits, truth, remove=list(range(REMOVED)), input="logits")
+    return fitted(logits, truth, remove=range(REMOVED), kind="logits")
 
 
-def filter_alone(fitted: OutputFilter) -> onnx.ModelProto:
+def filter_alone(filter: OutputFilter) -> onnx.ModelProto:
     """Graft the filter onto a model that returns its input."""
-    shape = ["batch", len(fitted.classes_in)]
+    shape = ["batch", len(filter.classes_in)]
     inputs = helper.make_tensor_value_info("images", onnx.TensorProto.FLOAT, shape)
     outputs = helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, shape)
     node = helper.make_node("Identity", ["images"], ["logits"])
     graph = helper.make_graph([node], "nothing", [inputs], [outputs])
     imports = [helper.make_opsetid("", 20)]
-    return attach(helper.make_model(graph, opset_imports=imports, ir_version=9), fitted)
+    return attach(helper.make_model(graph, opset_imports=imports, ir_version=9), filter)
 
 
 def session(model: onnx.ModelProto) -> ort.InferenceSession:
@@ -98,20 +98,20 @@ def main() -> None:
         f"onnx {onnx.__version__}, torch {torch.__version__}"
     )
     print(
-        f"ResNet18, 224 x 224, {REMOVED} labels retired; best of {ROUNDS} rounds, {REPEATS} times"
+        f"ResNet18, 224 x 224, {REMOVED} labels removed; best of {ROUNDS} rounds, {REPEATS} times"
     )
     for n_labels in LABELS:
-        fitted = logits_filter(n_labels)
-        alone = session(filter_alone(fitted))
+        removing = logits_filter(n_labels)
+        alone = session(filter_alone(removing))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "resnet18.onnx")
             export(path, n_labels)
-            models = session(onnx.load(path)), session(attach(path, fitted))
+            models = session(onnx.load(path)), session(attach(path, removing))
         for batch, rounds in ROUNDS.items():
             rng = np.random.default_rng(1)
             images = rng.normal(size=(batch, 3, 224, 224)).astype(np.float32)
             before, after = (model.run(None, {"images": images})[0] for model in models)
-            assert np.abs(after - fitted.apply(before)).max() < 1e-6
+            assert np.abs(after - removing.apply(before)).max() < 1e-6
             measured = np.array([best(models, images, rounds) for _ in range(REPEATS)])
             added = np.sort(measured[:, 1] / measured[:, 0] - 1)
             plain, filtering = measured[:, 0].min(), best([alone], before, 200)[0]

@@ -28,7 +28,6 @@ from pyspark.sql import SparkSession
 
 import unlabel.spark
 from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
 from workload import confidences, machine
 
 LABELS = [f"label-{i}" for i in range(10)]
@@ -55,7 +54,7 @@ def one_machine(table: Path) -> tuple[OutputFilter, Any, dict[str, float]]:
     rows = np.column_stack([data[name].to_numpy() for name in LABELS])
     labels = data["label"].to_numpy(zero_copy_only=False)
     start = time.perf_counter()
-    fitted = fit_filter(rows, labels, classes=LABELS, remove=REMOVE)
+    fitted = OutputFilter.fit(rows, labels, classes=LABELS, remove=REMOVE)
     between = time.perf_counter()
     result = fitted.apply(rows)
     end = time.perf_counter()
@@ -89,7 +88,7 @@ def run_in_spark(table: Path, out: Path, cores: int, partitions: int) -> dict[st
         unlabel.spark.apply(df, fitted).write.format("noop").mode("overwrite").save()
         fit_seconds.append(between - start)
         apply_seconds.append(time.perf_counter() - between)
-    fitted.save(out / "fitted.safetensors", overwrite=True)
+    fitted.save(out / "fitted.safetensors")
     if partitions == FILES:
         unlabel.spark.apply(df, fitted).write.parquet(str(out / "kept.parquet"))
     spark.stop()
@@ -114,7 +113,7 @@ def check(out: Path, expected: OutputFilter, result: Any) -> dict[str, float]:
     if (out / "kept.parquet").exists():
         kept = pa.parquet.read_table(out / "kept.parquet").sort_by("id")
         np.testing.assert_array_equal(kept["id"].to_numpy(), np.arange(len(result)))
-        rows = np.column_stack([kept[name].to_numpy() for name in expected.classes])
+        rows = np.column_stack([kept[name].to_numpy() for name in expected.classes_out])
         checked["row_difference"] = float(np.abs(rows - result).max())
         assert checked["row_difference"] <= 1e-6
         checked["sum_difference"] = float(

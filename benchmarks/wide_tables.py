@@ -1,4 +1,4 @@
-"""`fit` and `apply` on tables of 1,000 to 20,000 labels, csv and parquet: time per batch.
+"""Fitting on and applying to tables of 1,000 to 20,000 labels, csv and parquet: time per batch.
 
 Every table has 32 rows, which are one batch for any number of labels. Its time should grow with
 the number of labels, not with its square. Processor time is measured, over all cores.
@@ -22,10 +22,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from unlabel import LabelRemover, OutputFilter
-from unlabel._tables.predictions import Reading
-from unlabel._tables.rewriting import ApplyOptions
-from unlabel._tables.streaming import apply_table, fit_table
+from timing import fitted
+from unlabel import LabelPlan, OutputFilter, tables
 from workload import confidences, machine
 
 LABELS = (1_000, 2_000, 5_000, 10_000, 20_000)
@@ -43,39 +41,24 @@ def make(path: Path, names: list[str], write: Callable[..., None]) -> OutputFilt
     columns: dict[str, Any] = {"id": np.arange(ROWS)}
     columns |= {name: rows[:, i] for i, name in enumerate(names)}
     write(pa.table(columns | {"label": names[:2] * (ROWS // 2)}), path)
-    return LabelRemover(names[:2], classes=names, method="mask").fit(rows).filter_
+    return OutputFilter.from_plan(LabelPlan(names[:2]), classes=names)
 
 
-def commands(path: Path, fitted: OutputFilter, names: list[str]) -> dict[str, Callable[[], object]]:
-    return {
-        "fit": lambda: fit_table(
-            path,
-            remove=names[:2],
-            keep=None,
-            method="osr",
-            input="probabilities",
-            calibrate=False,
-            classes=names,
-            reading=Reading(),
-            label_column="label",
-            progress=lambda fraction: None,
-        ),
-        "apply": lambda: apply_table(
-            fitted,
-            path,
-            path.with_name(f"out{path.suffix}"),
-            ApplyOptions(overwrite=True),
-            lambda part: None,
-        ),
-    }
+def commands(path: Path, mask: OutputFilter, names: list[str]) -> dict[str, Callable[[], object]]:
+    def fit() -> OutputFilter:
+        table = tables.read(path, classes=names)
+        return fitted(table.confidences, table.labels, classes=names, remove=names[:2])
+
+    out = path.with_name(f"out{path.suffix}")
+    return {"fit": fit, "apply": lambda: tables.apply_table(mask, path, out, force=True)}
 
 
 def measure(folder: Path, suffix: str, labels: int) -> list[dict[str, Any]]:
     names = [f"label-{i}" for i in range(labels)]
     path = folder / f"table.{suffix}"
-    fitted = make(path, names, FORMATS[suffix])
+    mask = make(path, names, FORMATS[suffix])
     runs = []
-    for name, command in commands(path, fitted, names).items():
+    for name, command in commands(path, mask, names).items():
         seconds = []
         command()  # the first run imports and compiles
         for _ in range(REPEATS):

@@ -141,10 +141,7 @@ def read_pairs(path: Path) -> LabelPlan:
     for old, new in pairs:
         sent.setdefault(old, []).append(new)
     return LabelPlan(
-        {
-            old: to[0] if len(to) == 1 else dict.fromkeys(to, 1 / len(to))
-            for old, to in sent.items()
-        }
+        {old: to[0] if len(to) == 1 else dict.fromkeys(to, 1 / len(to)) for old, to in sent.items()}
     )
 
 

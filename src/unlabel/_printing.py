@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 
 def printable(text: str) -> str:
     r"""Escape characters that a terminal would obey or hide, as `repr` does.
@@ -20,8 +17,3 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def as_json(value: Any) -> str:
-    """Write a value as JSON in ASCII, so that a label cannot hold what a terminal obeys."""
-    return json.dumps(value, indent=2).replace("\x7f", "\\u007f")

@@ -50,8 +50,11 @@ class BoundLists:
             problem = f"{n_rows} rows have {len(given)} names of lists: give one per row."
             raise UnlabelError(problem, argument="allow_by")
         number = {name: at for at, name in enumerate(self.names)}
-        found = (number.get(name if type(name) is str else _text(name), -1) for name in given)
-        of_row = np.fromiter(found, np.intp, n_rows)
+        try:  # the fast path: strings that are all names
+            of_row = np.fromiter(map(number.__getitem__, given), np.intp, n_rows)
+        except (KeyError, TypeError):
+            found = (number.get(_text(name), -1) for name in given)
+            of_row = np.fromiter(found, np.intp, n_rows)
         if n_rows and of_row.min() < 0:
             row = int(of_row.argmin())
             which = "no list" if is_missing(given[row]) else f"the unknown list {given[row]!r}"

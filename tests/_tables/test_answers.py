@@ -2,7 +2,6 @@
 
 import csv
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -10,14 +9,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import doors
 import plain_answers
 import plain_plan
 from commands import unlabel
-from unlabel import AllowLists
-from unlabel._tables.allowing import allowing
+from unlabel import AnswerRule
 from unlabel._tables.files import formats
 from unlabel._tables.rewriting import ApplyOptions
 from unlabel._tables.streaming import apply_table
+from unlabel.allow import bind
 
 NAMES = ["ant", "bee", "cat", "emu", "fox"]
 PLAN = {"emu": None, "ant": "insect", "bee": "insect", "fox": {"red": 0.25, "grey": 0.75}}
@@ -53,16 +53,16 @@ def read(path):
     return dict(zip(header, map(list, zip(*lines, strict=True)), strict=True)) if lines else {}
 
 
-def expected_answers(plan, lists, above, scores="renormalised", unknown="unknown"):
+def expected_answers(plan, lists, above, unknown="unknown"):
     """Work out rows, masses and answers, row by row; the lists are those of each row."""
     names = plain_plan.result_labels(plan, NAMES)
     rows, lost, masses, answers, changed = [], [], [], [], []
     for i, row in enumerate(plain_plan.changed_rows(plan, NAMES, ROWS).tolist()):
-        kept, mass = plain_answers.restricted(row, [name in lists[i] for name in names], scores)
+        kept, mass = plain_answers.restricted(row, [name in lists[i] for name in names])
         answer = plain_answers.top(names, kept, lists[i])
         is_change = plain_plan.is_change(plan, OLD_TOP[i], answer)
         removed = plain_answers.removed_mass(plan, NAMES, ROWS[i].tolist())
-        if removed > above:
+        if removed > above or mass == 1:  # nothing is left of what is allowed
             answer, is_change = unknown, True
         rows.append(kept)
         lost.append(mass)
@@ -76,38 +76,33 @@ def expected_answers(plan, lists, above, scores="renormalised", unknown="unknown
     plan=plain_plan.changes_of(NAMES),
     data=st.data(),
     above=st.sampled_from([0.0, 0.15, 0.5, 1.0]),
-    scores=st.sampled_from(["renormalised", "absolute"]),
     suffix=st.sampled_from([".csv", ".parquet"]),
     only_changed=st.booleans(),
 )
-def test_every_option_agrees_with_plain_loops(
-    folder, plan, data, above, scores, suffix, only_changed
-):
+def test_every_option_agrees_with_plain_loops(folder, plan, data, above, suffix, only_changed):
     names = plain_plan.result_labels(plan, NAMES)
     some = st.lists(st.sampled_from(names), min_size=1, unique=True)
     lists = {name: data.draw(some) for name in ("north", "south", "zoo")}
-    gone = plain_plan.removed(plan)
     by = data.draw(st.lists(st.sampled_from([*lists]), min_size=25, max_size=25))
     write(folder / f"in{suffix}", place=by, prediction=OLD_TOP, second=OTHER)
     fitted = doors.mask(NAMES, plan)
-    stored = AllowLists({name: [*labels, *gone] for name, labels in lists.items()})
-    allow = allowing(fitted, stored, by="place", scores=scores, not_allowed=True)
-    assert allow.matched.removed == len(gone)
     options = ApplyOptions(
         top_label=True,
         removed_mass=True,
         only_changed=only_changed,
         overwrite=True,
-        allow=allow,
-        unknown_above=above,
+        allow=bind(lists, fitted.classes_out, fitted.plan, fitted.classes_in),
+        allow_by="place",
+        rule=AnswerRule(max_removed_mass=above, unknown="unknown"),
         update_column="second",
     )
     out = folder / f"out{suffix}"
     applied = apply_table(fitted, folder / f"in{suffix}", out, options, lambda part: None)
     allowed = [lists[name] for name in by]
-    _, rows, lost, masses, answers, changed = expected_answers(plan, allowed, above, scores)
+    _, rows, lost, masses, answers, changed = expected_answers(plan, allowed, above)
     kept = [i for i in range(25) if changed[i] or not only_changed]
     assert (applied.rows, applied.written, applied.changed) == (25, len(kept), sum(changed))
+    assert applied.unknown == answers.count("unknown")
     result = read(out)
     if not kept:
         return
@@ -132,7 +127,7 @@ def test_every_option_agrees_with_plain_loops(
     stale = sum(plain_answers.is_stale(plan, NAMES, OLD_TOP[i]) for i in kept)
     rows_of = "1 row:" if stale == 1 else f"{stale} rows:"
     assert len(applied.remarks) == (stale > 0)
-    says = f" {rows_of} update it with --update-column prediction."
+    says = f" {rows_of} name it as the column to update."
     assert all(says in each for each in applied.remarks)
 
 
@@ -142,10 +137,10 @@ def test_every_option_agrees_with_plain_loops(
 def test_unknown_is_above_the_threshold_and_not_at_it(folder, above):
     rows = [[0.375, 0.625], [above, 1 - above], [1.0, 0.0]]
     pa.parquet.write_table(pa.table({"p": rows}), folder / "two.parquet")
-    options = ApplyOptions(top_label=True, unknown_above=above, overwrite=True)
+    options = ApplyOptions(top_label=True, rule=AnswerRule(max_removed_mass=above), overwrite=True)
     fitted = doors.mask(["cat", "dog"], ["cat"])
     apply_table(fitted, folder / "two.parquet", folder / "o.parquet", options, lambda part: None)
-    expected = ["unknown" if row[0] > above else "dog" for row in rows]
+    expected = [None if row[0] > above else "dog" for row in rows]
     assert read(folder / "o.parquet")["top_label"] == expected
 
 
@@ -157,9 +152,15 @@ def saved(tmp_path):
 
 def apply(folder, source, out, *options):
     paths = ("apply", folder / source, folder / "f.safetensors", "--out", folder / out)
-    code, output, error = unlabel(*paths, "--force", *options)
+    code, _, error = unlabel(*paths, "--force", *options)
     assert code == 0, error
-    return output
+    return error
+
+
+def rule(folder, above, unknown=None):
+    """Write a rule, and return the options that name it."""
+    AnswerRule(max_removed_mass=above, unknown=unknown).save(folder / "rule.toml")
+    return "--rule", folder / "rule.toml"
 
 
 def refused(folder, source, *options):
@@ -175,11 +176,20 @@ def refused(folder, source, *options):
 # Lists
 
 
-def test_one_list_for_all_rows_needs_no_column(saved):
-    write(saved / "in.csv")
+def test_one_list_for_all_rows_is_named_by_all(saved):
+    write(saved / "in.csv", place=["zoo"] * 25)
     (saved / "one.csv").write_text("list,label\nzoo,cat\nzoo,grey\n")
-    apply(saved, "in.csv", "out.csv", "--allow", saved / "one.csv", "--top-label")
-    names, rows, _, _, answers, _ = expected_answers(PLAN, [["cat", "grey"]] * 25, 1.0)
+    apply(
+        saved,
+        "in.csv",
+        "out.csv",
+        "--allow",
+        saved / "one.csv",
+        "--allow-by",
+        "place",
+        "--top-label",
+    )
+    names, rows, _, _, answers, _ = expected_answers(PLAN, [["cat", "grey"]] * 25, 1.0, unknown="")
     result = read(saved / "out.csv")
     found = np.array([result[name] for name in names], dtype=float).T
     np.testing.assert_allclose(found, rows, rtol=0, atol=1e-15)
@@ -209,7 +219,7 @@ def test_the_names_of_lists_may_have_any_type(saved, names):
     np.testing.assert_allclose(found, rows, rtol=0, atol=1e-15)
 
 
-def test_rows_without_a_list_are_named_or_let_through(saved):
+def test_rows_without_a_list_are_named(saved):
     lists = ("--allow", saved / "lists.csv", "--allow-by", "place")
     (saved / "lists.csv").write_text("list,label\nDE,cat\nAU,red\n")
     for bad, says in (("XX", "the unknown list 'XX'"), ("", "no list"), (None, "no list")):
@@ -217,40 +227,26 @@ def test_rows_without_a_list_are_named_or_let_through(saved):
         write(saved / "in.parquet", place=places)
         message = refused(saved, "in.parquet", *lists)
         assert message.startswith(f"{saved / 'in.parquet'}, row 24: it names {says}: the lists are")
-        apply(saved, "in.parquet", "out.parquet", *lists, "--allow-missing", "all", "--not-allowed")
-        result = read(saved / "out.parquet")
-        assert result["not_allowed"][-1] == 0.0
-        assert result["cat"][:2] == [1.0, 0.0]
-
-
-def test_the_summary_counts_labels_of_lists_that_are_not_given(saved):
-    write(saved / "in.csv")
-    (saved / "one.csv").write_text("list,label\nzoo,cat\nzoo,emu\nzoo,gnu\nzoo,yak\n")
-    options = ("--allow", saved / "one.csv")
-    assert "'gnu', of which the nearest is" in refused(saved, "in.csv", *options)
-    output = apply(saved, "in.csv", "out.csv", *options, "--allow-unmatched", "ignore")
-    assert "1 split; labels in lists: 2 ignored and 1 removed)." in output
-    (saved / "one.csv").write_text("list,label\nzoo,cat\nzoo,emu\n")
-    assert "1 split; labels in lists: 1 removed)." in apply(saved, "in.csv", "o.csv", *options)
-    (saved / "one.csv").write_text("list,label\nzoo,cat\n")
-    assert "1 split)." in apply(saved, "in.csv", "o.csv", *options)
 
 
 # Unknown
 
 
-def test_unknown_beside_labels_that_are_numbers_makes_texts(tmp_path):
+def test_a_name_for_unknown_beside_labels_that_are_numbers_makes_texts(tmp_path):
     doors.mask(range(5), [3]).save(tmp_path / "f.safetensors")
     pa.parquet.write_table(pa.table({"p": ROWS.tolist()}), tmp_path / "in.parquet")
     apply(tmp_path, "in.parquet", "out.parquet", "--top-label")
     assert pa.parquet.read_schema(tmp_path / "out.parquet").field("top_label").type == pa.int64()
-    options = ("--top-label", "--unknown-above", "0.5", "--unknown", "-1")
-    apply(tmp_path, "in.parquet", "out.parquet", *options)
+    output = apply(tmp_path, "in.parquet", "out.parquet", "--top-label", *rule(tmp_path, 0.5, "-1"))
     expected = []
     for row in ROWS.tolist():
         rest = [entry for column, entry in enumerate(row) if column != 3]
         expected.append("-1" if row[3] > 0.5 else str([0, 1, 2, 4][rest.index(max(rest))]))
     assert read(tmp_path / "out.parquet")["top_label"] == expected
+    assert f"{expected.count('-1')} of these to unknown" in output
+    apply(tmp_path, "in.parquet", "out.parquet", "--top-label", *rule(tmp_path, 0.5))
+    numbers = [None if label == "-1" else int(label) for label in expected]
+    assert read(tmp_path / "out.parquet")["top_label"] == numbers
 
 
 # Columns of labels
@@ -285,7 +281,7 @@ def test_the_cases_of_a_column_of_labels(saved):
     assert found[7:14] == ["insect", "insect", "cat", "insect", "insect", "Cat", ""]
     assert found[14:21] == ["insect", "insect", "cat", "grey", "grey", "Cat", ""]
     assert found[21:] == ["insect", "insect", "insect", "insect", "insect", "Cat", ""]
-    options = ("--update-column", "prediction", "--unknown-above", "0.5", "--unknown", "none")
+    options = ("--update-column", "prediction", *rule(saved, 0.5, "none"))
     apply(saved, "in.parquet", "out.parquet", *options)
     found = read(saved / "out.parquet")["prediction"]
     assert found[:7] == ["insect", "insect", "cat", "none", "none", "Cat", ""]
@@ -315,7 +311,7 @@ def test_columns_of_numbers_are_brought_up_to_date_if_they_can_hold_the_labels(t
     masked = ROWS.copy()
     masked[:, 3] = -1
     assert result["prediction"].to_pylist() == masked.argmax(axis=1).tolist()
-    options = ("--update-column", "prediction", "--unknown-above", "0.5")
+    options = ("--update-column", "prediction", *rule(tmp_path, 0.5, "unknown"))
     assert refused(tmp_path, "in.parquet", *options) == (
         "The column 'prediction' has the type int8 and cannot hold the labels '0', '1', '2', '4', "
         "'unknown': turn it into texts first."
@@ -337,9 +333,9 @@ def test_stale_columns_are_found_by_their_texts(saved):
     lines = apply(saved, "in.parquet", "out.parquet").splitlines()
     assert lines[1:] == [
         f"The column 'prediction' still names removed or changed labels in {count} rows: "
-        "update it with --update-column prediction.",
+        "name it as the column to update.",
         "The column 'my second' still names removed or changed labels in 7 rows: "
-        "update it with --update-column 'my second'.",
+        "name it as the column to update.",
     ]
     assert read(saved / "out.parquet")["prediction"] == OLD_TOP
     lines = apply(saved, "in.parquet", "out.parquet", "--update-column", "my second").splitlines()
@@ -351,7 +347,9 @@ def test_a_single_stale_row_of_a_removed_label(tmp_path):
     doors.mask(NAMES, ["emu"]).save(tmp_path / "f.safetensors")
     write(tmp_path / "in.csv", prediction=["ant", "bee"] * 12 + ["emu"])
     output = apply(tmp_path, "in.csv", "out.csv")
-    assert "The column 'prediction' still names removed labels in 1 row: update it" in output
+    assert (
+        "The column 'prediction' still names removed or changed labels in 1 row: name it" in output
+    )
 
 
 def test_texts_of_numbers_may_count_anything(tmp_path):
@@ -371,31 +369,23 @@ def test_texts_of_numbers_may_count_anything(tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--allow-by", "id"], "allow_by (--allow-by) is for lists of allowed labels: give them"),
-        (["--allow-missing", "all"], "missing (--allow-missing) is for lists"),
-        (["--allow-unmatched", "ignore"], "unmatched (--allow-unmatched) is for lists"),
-        (["--scores", "absolute"], "scores (--scores) is for lists"),
-        (["--not-allowed"], "not_allowed (--not-allowed) is for lists"),
-        (["--allow", "LISTS"], "There are 2 lists, 'DE', 'AU': name the column with each row's"),
+        (["--allow-by", "id"], "and there are none: give them too (--allow-by)"),
+        (["--allow", "LISTS"], "There are lists with names: name the column with each row's"),
         (["--allow", "LISTS", "--allow-by", "place"], "in.parquet: it has no column 'place'; the"),
         (["--allow", "LISTS", "--allow-by", "words"], "'words' has the type list<"),
         (
             ["--allow", "LISTS", "--allow-by", "id"],
             "in.parquet, row 0: it names the unknown list '0'",
         ),
-        (["--allow", "REMOVED"], "The list 'zoo' allows no label of the filter: add one."),
+        (["--allow", "REMOVED", "--allow-by", "id"], "'emu' is now removed"),
         (["--allow", "NOTHING"], "nothing.csv"),
-        (["--unknown", "none"], "unknown (--unknown) is the answer above a removed mass: give"),
-        (["--unknown-above", ".5"], "and none is written: add top_label (--top-label)."),
-        (["--unknown-above", "1.5", "--top-label"], "(--unknown-above) is 1.5: give a probab"),
-        (["--unknown-above", "nan", "--top-label"], "(--unknown-above) is nan: give a probab"),
-        (["--unknown-above", ".5", "--top-label", "--unknown", "cat"], "'cat' is a label of the"),
-        (["--unknown-above", ".5", "--top-label", "--unknown", ""], "Unknown has no name: give"),
+        (["RULE"], "and none is written: add the top label (--rule)."),
+        (["RULE", "--top-label"], "'cat' stands for unknown and is a label of the result"),
         (["--update-column", "predictoin"], "no column 'predictoin'; the nearest is 'prediction'"),
         (["--update-column", "cat"], "has confidences in column 'cat': choose a column of labels"),
         (["--update-column", "id"], "'id' has the type int64 and cannot hold the labels 'insect'"),
         (["--update-column", "words"], "'words' has the type list<"),
-        (["--update-column", "note"], "The column 'note' does not name labels of the model, but"),
+        (["--update-column", "note"], "the column 'note' does not name labels of the model, but"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_in_one_sentence(saved, options, says):
@@ -405,6 +395,8 @@ def test_options_that_do_not_fit_are_refused_in_one_sentence(saved, options, say
     (saved / "removed.csv").write_text("list,label\nzoo,emu\n")
     files = {"LISTS": "lists.csv", "REMOVED": "removed.csv", "NOTHING": "nothing.csv"}
     options = [saved / files[each] if each in files else each for each in options]
+    if "RULE" in options:
+        options = [*options[1:], *rule(saved, 0.5, "cat")]
     if "words" not in options:
         table = pa.parquet.read_table(saved / "in.parquet")
         pa.parquet.write_table(table.drop(["words"]), saved / "in.parquet")
@@ -413,8 +405,8 @@ def test_options_that_do_not_fit_are_refused_in_one_sentence(saved, options, say
 
 @pytest.mark.parametrize("name", ["old_label", "top_label", "not_allowed"])
 def test_an_added_column_that_exists_is_refused(saved, name):
-    write(saved / "in.parquet", **{name: OLD_TOP})
+    write(saved / "in.parquet", place=["zoo"] * 25, **{name: OLD_TOP})
     (saved / "one.csv").write_text("list,label\nzoo,cat\n")
-    options = ("--only-changed", "--allow", saved / "one.csv", "--not-allowed")
+    options = ("--only-changed", "--allow", saved / "one.csv", "--allow-by", "place")
     says = f"in.parquet: it has a column {name!r} already: rename it first."
     assert says in refused(saved, "in.parquet", *options)

@@ -2,13 +2,13 @@
 
 from decimal import Decimal
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import unlabel
 from unlabel import OutputFilter
 from unlabel._tables.files import formats
@@ -74,10 +74,7 @@ def test_a_bad_entry_of_a_list_names_its_row(fitted, tmp_path, kind):
     lists[20] = ["0.5", "0.25", None]
     pa.parquet.write_table(pa.table({"p": pa.array(lists, kind)}), tmp_path / "in.parquet")
     error = refused(*arguments, "--out", tmp_path / "o.parquet")
-    assert (
-        "row 20: it is not a probability vector: the label 'fox' is NaN; give a number or drop the row."
-        in error
-    )
+    assert "row 20: it is not a probability vector: the label 'fox' is NaN" in error
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npy"])

@@ -2,7 +2,6 @@
 
 import csv
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import doors
 import plain_plan as plain
 from commands import unlabel
 from unlabel import LabelPlan, OutputFilter

@@ -1,9 +1,9 @@
 """Long tables and nested columns that DuckDB and polars write, and read again."""
 
-import doors
 import numpy as np
 import pytest
 
+import doors
 import plain_plan as plain
 from unlabel._tables.files import formats
 from unlabel._tables.predictions import Reading

@@ -7,7 +7,6 @@ import re
 from itertools import chain
 from pathlib import Path
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import doors
 from unlabel import UnlabelError
 from unlabel._tables.files import csv_input, formats
 from unlabel._tables.files.csv_rows import CsvRows

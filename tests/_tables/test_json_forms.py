@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 
-import doors
 import numpy as np
 import pytest
 
+import doors
 import plain_json as plain
 import plain_plan
 from unlabel import UnlabelError

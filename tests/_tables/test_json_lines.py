@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import doors
 import plain_json as plain
 import plain_plan
 import unlabel as package

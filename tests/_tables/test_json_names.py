@@ -2,9 +2,9 @@
 
 import json
 
-import doors
 import pytest
 
+import doors
 from unlabel import UnlabelError
 from unlabel.tables import apply_table
 

@@ -2,9 +2,9 @@
 
 import json
 
-import doors
 import pytest
 
+import doors
 from unlabel._tables.json_lines import lines as json_lines
 from unlabel.tables import apply_table
 

@@ -3,7 +3,6 @@
 import csv
 from decimal import Decimal
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import doors
 import plain_long
 import plain_plan as plain
 from unlabel._tables.files import csv_input, formats

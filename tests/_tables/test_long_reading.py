@@ -3,7 +3,6 @@
 from itertools import count, repeat
 from pathlib import Path
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import doors
 import plain_long
 import plain_plan as plain
 from unlabel import UnlabelError

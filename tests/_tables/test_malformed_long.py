@@ -4,12 +4,12 @@ import io
 import os
 from decimal import Decimal
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import doors
 from unlabel import UnlabelError
 from unlabel._tables.files import formats
 from unlabel._tables.predictions import Reading
@@ -68,8 +68,8 @@ CASES = {
     ),
     "by_label.csv": (
         b"id,label,score\na,cat,.5\nb,cat,.5\nc,cat,.5\nd,cat,.5\ne,cat,.5\na,dog,.5\n",
-        "row 0 (id 'a'): it does not name the label 'dog' among the 1 of its id: give all labels, in "
-        "rows that stand together",
+        "row 0 (id 'a'): it does not name the label 'dog' among the 1 of its id: give all labels, "
+        "in rows that stand together",
     ),
     "no_label.csv": (
         changed("a,fox", "a,"),
@@ -110,8 +110,8 @@ CASES = {
     ),
     "missing.csv": (
         changed("b,dog,.7\n", ""),
-        "row 3 (id 'b'): it does not name the label 'dog' among the 2 of its id: give all labels, in "
-        "rows that stand together, or say that rows are partial (partial=).",
+        "row 3 (id 'b'): it does not name the label 'dog' among the 2 of its id: give all labels, "
+        "in rows that stand together, or say that rows are partial (partial=).",
     ),
     "other_label.csv": (
         changed("b,fox", "b,foxx"),
@@ -132,8 +132,8 @@ CASES = {
     ),
     "too_many.csv": (
         GOOD.encode() + b"b,cat,.1\n" * 20,
-        "row 3 (id 'b'): it is the first of more than 3 rows of its id, and there are 3 labels: give "
-        "each label once.",
+        "row 3 (id 'b'): it is the first of more than 3 rows of its id, and there are 3 labels: "
+        "give each label once.",
     ),
     "decimal_id.parquet": (
         parquet(id=[Decimal(1)] * 3 + [None] + [Decimal(2)] * 2),
@@ -200,8 +200,8 @@ def test_columns_that_options_name_have_one_value_per_id(tmp_path, cells):
     (tmp_path / "in.parquet").write_bytes(table)
     long = Reading(long=("id", "label", "score"))
     says = (
-        r"in.parquet, row 3 \(id 'b'\): it is the first of its id, whose rows have several values in "
-        "column '{}': give all of them the same.$"
+        r"in.parquet, row 3 \(id 'b'\): it is the first of its id, whose rows have several values "
+        "in column '{}': give all of them the same.$"
     )
     mask = doors.mask(NAMES, ["fox"])
     options = ApplyOptions(reading=long, update_column="was")

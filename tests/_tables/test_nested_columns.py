@@ -3,7 +3,6 @@
 import csv
 from dataclasses import replace
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import doors
 import plain_plan as plain
 from nested_cells import KINDS, TEXT, column, entry, map_of, named, struct_of
 from unlabel._tables.columns.layout import ColumnPart

@@ -2,13 +2,13 @@
 
 import json
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+import doors
 from unlabel._tables.files import formats
 from unlabel._tables.opening import open_predictions
 from unlabel._tables.predictions import Reading

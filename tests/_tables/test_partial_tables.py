@@ -3,7 +3,6 @@
 import csv
 import json
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
+import doors
 import plain_partial
 import plain_plan
 from unlabel import AnswerRule, UnlabelError

@@ -1,12 +1,12 @@
 """Rows of reference tables without a usable true label are skipped, or refused by --strict."""
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import unlabel
 from unlabel import OutputFilter
 from unlabel._skipped import SkippedRows

@@ -1,6 +1,5 @@
 """Labels of tables: found by their names, in whatever order and type, or refused."""
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -8,6 +7,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import names_file, unlabel
 from unlabel import OutputFilter
 

@@ -1,13 +1,13 @@
 import csv
 import datetime
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import names_file, unlabel
 from unlabel import OutputFilter, UnlabelError
 from unlabel._tables.ahead import made_ahead
@@ -39,7 +39,7 @@ def wide(rows, **others):
 
 
 def apply(tmp_path, source, out, *options):
-    code, output, error = unlabel(
+    code, _, error = unlabel(
         "apply",
         tmp_path / source,
         tmp_path / "filter.safetensors",
@@ -48,7 +48,7 @@ def apply(tmp_path, source, out, *options):
         *options,
     )
     assert code == 0, error
-    return output
+    return error
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -66,7 +66,7 @@ def test_parquet_keeps_types_and_other_columns(rows, fitted, tmp_path, dtype):
     for name, column in others.items():
         assert result[name].combine_chunks().equals(column)
     expected = fitted.apply(rows)
-    for i, name in enumerate(fitted.classes):
+    for i, name in enumerate(fitted.classes_out):
         assert result[name].type == pa.from_numpy_dtype(np.dtype(dtype))
         np.testing.assert_array_equal(result[name].to_numpy(), expected[:, i])
 
@@ -107,11 +107,11 @@ def test_npz_keeps_other_arrays_and_names_the_labels(rows, fitted, tmp_path):
     np.savez(tmp_path / "in.npz", p=rows, classes=NAMES, id=np.arange(50))
     apply(tmp_path, "in.npz", "out.npz", "--top-label")
     with np.load(tmp_path / "out.npz") as result:
-        assert result["classes"].tolist() == list(fitted.classes)
+        assert result["classes"].tolist() == list(fitted.classes_out)
         assert result["id"].tolist() == list(range(50))
         expected = fitted.apply(rows)
         np.testing.assert_array_equal(result["p"], expected)
-        top = np.array(fitted.classes)[expected.argmax(axis=1)]
+        top = np.array(fitted.classes_out)[expected.argmax(axis=1)]
         assert result["top_label"].tolist() == top.tolist()
 
 
@@ -133,7 +133,7 @@ def test_one_format_into_another(rows, fitted, tmp_path):
     np.save(tmp_path / "in.npy", rows)
     apply(tmp_path, "in.npy", "out.csv")
     table = pa.csv.read_csv(tmp_path / "out.csv")
-    assert table.column_names == list(fitted.classes)
+    assert table.column_names == list(fitted.classes_out)
     np.testing.assert_array_equal(np.column_stack(table.columns), expected)
     pa.parquet.write_table(wide(rows), tmp_path / "in.parquet")
     apply(tmp_path, "in.parquet", "out.npy")
@@ -147,7 +147,7 @@ def test_columns_are_found_by_name_in_any_order(rows, fitted, tmp_path):
     result = pa.parquet.read_table(tmp_path / "out.parquet")
     assert result.column_names == ["owl", "id", "cat", "fox"]
     np.testing.assert_array_equal(
-        np.column_stack([result[name] for name in fitted.classes]), fitted.apply(rows)
+        np.column_stack([result[name] for name in fitted.classes_out]), fitted.apply(rows)
     )
 
 
@@ -174,7 +174,7 @@ def test_only_changed_top_label_and_removed_mass(rows, fitted, tmp_path):
         tmp_path, "in.parquet", "out.parquet", "--only-changed", "--top-label", "--removed-mass"
     )
     after = fitted.apply(rows)
-    top = np.array(fitted.classes)[after.argmax(axis=1)]
+    top = np.array(fitted.classes_out)[after.argmax(axis=1)]
     changed = np.flatnonzero(np.array(NAMES)[rows.argmax(axis=1)] != top)
     assert 0 < len(changed) < 50
     result = pa.parquet.read_table(tmp_path / "out.parquet")
@@ -191,7 +191,7 @@ def test_pandas_reads_what_was_written_from_pandas(rows, fitted, tmp_path):
     apply(tmp_path, "in.parquet", "out.parquet")
     result = pandas.read_parquet(tmp_path / "out.parquet")
     assert result.index.tolist() == list(range(100, 150))
-    assert result.columns.tolist() == list(fitted.classes)
+    assert result.columns.tolist() == list(fitted.classes_out)
     np.testing.assert_array_equal(result.to_numpy(), fitted.apply(rows))
 
 
@@ -329,6 +329,15 @@ def test_guessed_labels_are_said(rows, tmp_path):
     assert guess in unlabel("fit", tmp_path / "in.parquet", *out)[2]
     named = ("--classes", names_file(tmp_path, NAMES))
     assert "taken to be" not in unlabel("fit", tmp_path / "in.parquet", *out, *named)[2]
+
+
+def test_a_guessed_column_that_behaves_like_no_label_is_named(rows, tmp_path):
+    table = wide(rows, price=np.full(50, 1e-5), label=np.array(NAMES)[rows.argmax(axis=1)])
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    out = ("--remove", "dog", "--out", tmp_path / "f.safetensors", "--force")
+    assert "no row's label: 'price'" in unlabel("fit", tmp_path / "in.parquet", *out)[2]
+    pa.parquet.write_table(table.drop("price"), tmp_path / "in.parquet")
+    assert "no row's label" not in unlabel("fit", tmp_path / "in.parquet", *out)[2]
 
 
 @pytest.mark.parametrize("method", ["osr", "mask"])

@@ -2,13 +2,13 @@
 
 import time
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import unlabel
 from unlabel._tables.files import csv_input
 
@@ -68,5 +68,5 @@ def test_a_row_of_no_end_is_refused(tmp_path, monkeypatch):
     out = tmp_path / "out.csv"
     code, _, error = unlabel("apply", tmp_path / "in.csv", tmp_path / "f.safetensors", "--out", out)
     assert code == 2
-    assert "in.csv: A row has more than 2 MiB, or a quote is not closed" in error
+    assert "in.csv: a row has more than 2 MiB, or a quote is not closed" in error
     assert not out.exists()

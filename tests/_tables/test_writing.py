@@ -2,13 +2,13 @@
 
 import os
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import doors
 from commands import unlabel
 from unlabel import UnlabelError
 

@@ -37,6 +37,8 @@ def test_the_demo_ends_with_tables_and_two_pages(tmp_path):
     assert unlabel("explore", table, *options)[0] == 0
     assert page.read_bytes() == (tmp_path / "demo" / "explore.html").read_bytes()
     (tmp_path / "plan.toml").write_text('[changes]\ncat = "dog"\n')
+    merge = tmp_path / "merge.toml"
+    merge.write_text('[changes]\ncat = "dog"\n')
     # The lines below a table name the columns that it has.
     retrained = ("--retrained", tmp_path / "demo" / "cifar10-retrained.parquet")
     for changes, exceptions in (

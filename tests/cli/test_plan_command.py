@@ -143,7 +143,7 @@ def test_diff_shows_the_labels_that_differ(folder):
         "",
     ]
     found = json.loads(unlabel("plan", "diff", "one.toml", "other.toml", "--json")[1])
-    assert [each["label"] for each in found["destinations"]] == ["cat", "puma", "fox"]
+    assert [label for label, _ in found["dropped"] + found["added"]] == ["cat", "puma", "fox"]
     same = unlabel("plan", "diff", "one.toml", "one.toml")
     assert same == (0, "The plans make the same changes.\n", "")
 

@@ -24,12 +24,13 @@ import transformers
 
 import tables as docs_tables
 from commands import unlabel
-from unlabel import AllowLists, LabelRemovalClassifier, LabelRemover, OutputFilter, UnlabelError
+from unlabel import AnswerRule, OutputFilter, UnlabelError
 from unlabel import huggingface as hugging_face
 from unlabel import torch as in_torch
 from unlabel.serve import ServedFilter
 from unlabel.serve.http_messages import HttpError
 from unlabel.serve.upstream import Upstream
+from unlabel.sklearn import RelabeledClassifier
 
 PAGE = (docs_tables.DOCS / "guides" / "troubleshooting.md").read_text(encoding="utf-8")
 QUOTES = re.findall(r"(?:^>.*\n)+", PAGE, re.MULTILINE)
@@ -41,10 +42,11 @@ MESSAGES = [
 
 NAMES = ["cat", "dog", "fox"]
 RANDOM = np.random.default_rng(0)
-LABELS = RANDOM.choice(NAMES, 120)
-LOGITS = RANDOM.normal(size=(120, 3)) + 2 * (LABELS[:, None] == np.array(NAMES))
+N_ROWS = 400
+LABELS = RANDOM.choice(NAMES, N_ROWS)
+LOGITS = RANDOM.normal(size=(N_ROWS, 3)) + 2 * (LABELS[:, None] == np.array(NAMES))
 ROWS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
-WITHOUT_CAT = OutputFilter.mask(NAMES, ["cat"])
+WITHOUT_CAT = OutputFilter.from_plan({"cat": None}, classes=NAMES)
 
 
 def write(rows=ROWS, labels=LABELS, header=NAMES, name="table.csv", **columns):
@@ -68,13 +70,17 @@ def run(*arguments):
     return " ".join(" ".join(map(str, unlabel(*arguments)[1:])).split())
 
 
-def fit(table, *options, remove="cat"):
-    return run("fit", table, "--remove", remove, "--out", "fitted.safetensors", *options)
+def fit(table, *options, change=("--remove", "cat")):
+    return run("fit", table, *change, "--out", "fitted.safetensors", *options)
 
 
-def apply(table, *options, fitted=WITHOUT_CAT, out="out.csv"):
-    fitted.save("filter.safetensors")
-    return run("apply", "filter.safetensors", table, "--out", out, *options)
+def fitted(rows=ROWS, labels=LABELS, classes=NAMES, **options):
+    return OutputFilter.fit(rows, labels, classes=classes, **({"remove": ["cat"]} | options))
+
+
+def apply(table, *options, filter=WITHOUT_CAT, out="out.csv"):
+    filter.save("filter.safetensors")
+    return run("apply", table, "filter.safetensors", "--out", out, *options)
 
 
 def decimal_commas():
@@ -88,33 +94,43 @@ def top_2():
 
 
 def top_k_answers_for_osr():
-    fitted = LabelRemover(["cat"], classes=NAMES).fit(ROWS, LABELS).filter_
-    return apply(top_2(), "--partial", fitted=fitted, out="out.jsonl")
+    return apply(top_2(), "--partial", filter=fitted(), out="out.jsonl")
 
 
 def a_split_without_weights():
-    Path("plan.csv").write_text("from,to\ncat,lynx\ncat,tiger\n")
-    return fit(write(), remove="@plan.csv")
+    Path("plan.toml").write_text('[changes]\ncat = ["lynx", "tiger"]\n')
+    return fit(write(), change=("--plan", "plan.toml"))
 
 
-def a_split_by_the_paper():
-    parts = {"lynx": 0.5, "tiger": 0.5}
-    LabelRemover({"cat": parts}, classes=NAMES, method="literal").fit(ROWS, LABELS)
+def pairs_without_weights():
+    Path("pairs.csv").write_text("from,to\ncat,lynx\ncat,tiger\n")
+    return run("plan", "draft", "pairs.csv")
 
 
 def a_model_that_is_not_frozen():
     model = LogisticRegression().fit(LOGITS, LABELS)
-    LabelRemovalClassifier(model, ["cat"]).fit(LOGITS, LABELS)
+    RelabeledClassifier(model, ["cat"]).fit(LOGITS, LABELS)
 
 
 def no_probabilities():
     model = LinearSVC().fit(LOGITS, LABELS)
-    LabelRemovalClassifier(FrozenEstimator(model), ["cat"]).fit(LOGITS, LABELS)
+    RelabeledClassifier(FrozenEstimator(model), ["cat"]).fit(LOGITS, LABELS)
 
 
 def calibrated_on_training_rows():
-    rows = np.where(LABELS[:, None] == np.array(NAMES), 0.98, 0.01)
-    LabelRemover(["cat"], classes=NAMES, calibrate=True).fit(rows, LABELS)
+    rows = np.where(LABELS[:, None] == np.array(NAMES), 0.9, 0.05)
+    fitted(rows, calibrate=True)
+
+
+def on_training_rows():
+    rows = np.where(LABELS[:, None] == np.array(NAMES), 0.9, 0.05)
+    fitted(np.tile(rows, (3, 1)), np.tile(LABELS, 3))
+
+
+def a_rule_without_a_name():
+    model = LogisticRegression().fit(LOGITS, LABELS)
+    rule = AnswerRule(max_removed_mass=0.5)
+    RelabeledClassifier(FrozenEstimator(model), ["cat"], rule=rule).fit(LOGITS, LABELS)
 
 
 def a_newer_filter():
@@ -126,8 +142,8 @@ def a_newer_filter():
 
 
 def an_existing_file():
-    WITHOUT_CAT.save("existing.safetensors")
-    WITHOUT_CAT.save("existing.safetensors")
+    WITHOUT_CAT.save("fitted.safetensors")
+    return fit(write())
 
 
 def an_old_summary():
@@ -143,7 +159,8 @@ def rows_in_another_order():
 
 def new_true_labels():
     table = write(labels=np.where(LABELS == "dog", "pet", LABELS))
-    return run("evaluate", table, "--remove", "dog=pet")
+    Path("plan.toml").write_text('[changes]\ndog = "pet"\n')
+    return run("evaluate", table, "--plan", "plan.toml")
 
 
 def a_missing_extra():
@@ -168,7 +185,7 @@ def bert(*names):
 
 def labels_of_another_model():
     model = bert("LABEL_0", "LABEL_1", "LABEL_2")
-    hugging_face.remove_labels(model, WITHOUT_CAT, input="logits")
+    hugging_face.attach(model, WITHOUT_CAT, kind="logits")
 
 
 class Model(torch.nn.Module):
@@ -177,7 +194,7 @@ class Model(torch.nn.Module):
 
 
 def a_dimension_to_be_named():
-    rows = torch.tensor(ROWS).reshape(-1, 2, 3, 3)
+    rows = torch.tensor(ROWS[:120]).reshape(-1, 2, 3, 3)
     in_torch.attach(Model(), WITHOUT_CAT, key="logits")(rows)
 
 
@@ -199,46 +216,55 @@ CASES = {
     "sums below 1": lambda: fit(write(0.9 * ROWS)),
     "sums above 1": lambda: fit(write(np.minimum(1.1 * ROWS, 1))),
     "logits for probabilities": lambda: fit(write(LOGITS)),
-    "sigmoid scores": lambda: fit(write(RANDOM.random((120, 3)))),
-    "probabilities for logits": lambda: fit(write(), "--input", "logits"),
+    "sigmoid scores": lambda: fit(write(RANDOM.random((N_ROWS, 3)))),
+    "probabilities for logits": lambda: fit(write(), "--kind", "logits"),
     "an empty cell": lambda: fit(write(changed(ROWS, 3, 1, ""))),
     "a text for a number": lambda: fit(write(changed(ROWS, 3, 1, "n/a"))),
     "decimal commas": decimal_commas,
-    "a column of zeros": lambda: fit(write(np.c_[ROWS, np.zeros(120)], header=[*NAMES, "elk"])),
+    "a column of zeros": lambda: fit(write(np.c_[ROWS, np.zeros(N_ROWS)], header=[*NAMES, "elk"])),
     "no true labels": lambda: fit(write(), "--label-column", "truth"),
     "top k answers": lambda: apply(top_2(), out="out.jsonl"),
     "top k answers for osr": top_k_answers_for_osr,
     # Plans
-    "a misspelt label": lambda: fit(write(), remove="cats"),
-    "labels without names": lambda: LabelRemover(["cat"]).fit(ROWS, LABELS),
-    "a removed destination": lambda: OutputFilter.mask(NAMES, {"cat": None, "dog": "cat"}),
-    "a split without weights": a_split_without_weights,
-    "weights that do not sum to 1": lambda: OutputFilter.mask(
-        NAMES, {"cat": {"lynx": 0.5, "tiger": 0.4}}
+    "a misspelt label": lambda: fit(write(), change=("--remove", "cats")),
+    "labels without names": lambda: fitted(classes=None),
+    "a removed destination": lambda: OutputFilter.from_plan(
+        {"cat": None, "dog": "cat"}, classes=NAMES
     ),
-    "a split by the paper": a_split_by_the_paper,
+    "a split without weights": a_split_without_weights,
+    "weights that do not sum to 1": lambda: OutputFilter.from_plan(
+        {"cat": {"lynx": 0.5, "tiger": 0.4}}, classes=NAMES
+    ),
+    "pairs without weights": pairs_without_weights,
+    "labels of one text": lambda: OutputFilter.from_plan({}, classes=[8, "8"]),
     # Fitting
     "no reference rows": lambda: fit(write(labels=np.where(LABELS == "cat", "Cat", LABELS))),
-    "rows set aside": lambda: LabelRemover(["cat"], classes=NAMES).fit(
-        ROWS, [*LABELS[:-1], "wolf"]
-    ),
+    "few reference rows": lambda: fit(write(ROWS[:99], LABELS[:99])),
+    "training rows": on_training_rows,
+    "labels in another order": lambda: fitted(classes=["dog", "fox", "cat"]),
+    "skipped rows": lambda: fitted(labels=[*LABELS[:-1], "wolf"], remove=[]),
     "a model that is not frozen": a_model_that_is_not_frozen,
     "no probabilities": no_probabilities,
     "calibrated on training rows": calibrated_on_training_rows,
     # Applying
     "a table of another model": lambda: apply(write(header=["cat", "wolf", "fox"])),
-    "an array of another model": lambda: WITHOUT_CAT.apply(ROWS[:, :2]),
+    "an array of another model": lambda: WITHOUT_CAT.apply(ROWS[:, :1]),
     "columns in another order": lambda: WITHOUT_CAT.apply(
         pd.DataFrame(ROWS, columns=["dog", "cat", "fox"])
     ),
     "a newer filter": a_newer_filter,
-    "a table for a filter": lambda: run("apply", write(), write(), "--out", "out.csv"),
+    "a table for a filter": lambda: run(
+        "apply", write(), write(name="other.csv"), "--out", "out.csv"
+    ),
     "a matrix over the models labels": lambda: WITHOUT_CAT.apply(
-        ROWS, allow=np.ones((120, 3), dtype=bool)
+        ROWS, allow=np.ones((N_ROWS, 3), dtype=bool)
     ),
     "an unknown list": lambda: WITHOUT_CAT.apply(
-        ROWS, allow=AllowLists({"DE": ["dog"]}).rows(["de"] * 120)
+        ROWS, allow={"DE": ["dog"]}, allow_by=["de"] * N_ROWS
     ),
+    "an allowed label that is gone": lambda: WITHOUT_CAT.apply(ROWS, allow=["cat", "dog"]),
+    "filtered rows": lambda: WITHOUT_CAT.apply(WITHOUT_CAT.apply(ROWS)),
+    "a rule without a name": a_rule_without_a_name,
     "a stale column": lambda: apply(write(prediction=np.array(NAMES)[ROWS.argmax(axis=1)])),
     "an existing file": an_existing_file,
     # Evaluating
@@ -247,9 +273,7 @@ CASES = {
     "new true labels": new_true_labels,
     # Integrations
     "a missing extra": a_missing_extra,
-    "a filter of probabilities for logits": lambda: hugging_face.remove_labels(
-        bert(*NAMES), WITHOUT_CAT
-    ),
+    "a filter of probabilities for logits": lambda: hugging_face.attach(bert(*NAMES), WITHOUT_CAT),
     "labels of another model": labels_of_another_model,
     "an output with entries": lambda: in_torch.attach(Model(), WITHOUT_CAT)(torch.tensor(ROWS)),
     "a dimension to be named": a_dimension_to_be_named,
@@ -267,12 +291,12 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
-    """Give the message of each case."""
+    """Return the message of each case."""
     return {name: message(get, tmp_path_factory.mktemp("case")) for name, get in CASES.items()}
 
 
 def message(get, folder):
-    """Give the text that a function returns, raises or warns with."""
+    """Return the text that a function returns, raises or warns with."""
     with pytest.MonkeyPatch.context() as patching, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         patching.chdir(folder)

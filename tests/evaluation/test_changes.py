@@ -2,10 +2,10 @@
 
 from math import inf, isnan
 
-import doors
 import numpy as np
 import pytest
 
+import doors
 import plain
 import plain_metrics as pm
 from plain_calibration import best_temperature, robust_log_loss

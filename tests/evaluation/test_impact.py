@@ -3,13 +3,13 @@
 import math
 from dataclasses import replace
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+import doors
 import plain_metrics as pm
 from plain_impact import new_label, recount
 from plain_plan import OLD, add_up, changed_rows, changes_of, removed, steps_of

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("jinja2", reason="a report needs the extra: pip install 'unlabel[cli]'")
 
-import doors
 from rich.console import Console
 
+import doors
 from summary_edits import edited
 from unlabel import AnswerRule, LabelPlan, UnlabelError
 from unlabel.cli.summary_table import show

@@ -1,11 +1,11 @@
 import json
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import doors
 import plain
 import plain_metrics
 from commands import unlabel

@@ -3,12 +3,12 @@
 import json
 import tomllib
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import doors
 from commands import unlabel
 from explore_data import HOSTILE, data_of, decoded, largest_move
 from unlabel import LabelPlan, OutputFilter

@@ -4,10 +4,10 @@ import json
 import re
 from collections import Counter
 
-import doors
 import numpy as np
 import pytest
 
+import doors
 from explore_data import data_of, decoded
 from unlabel.explore import render
 

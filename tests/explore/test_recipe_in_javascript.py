@@ -5,12 +5,12 @@ import tomllib
 from collections import Counter
 from typing import Any, NamedTuple
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import doors
 import plain_impact
 import plain_plan
 from explore_data import data_of, decoded, largest_move

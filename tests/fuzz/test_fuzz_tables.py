@@ -6,13 +6,13 @@ import io
 import json
 import zipfile
 
-import doors
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import doors
 import unlabel._tables.json_lines.opening  # noqa: F401  (imported on use, when it is not traced any more)
 from fuzz_bounded import check_sentence, fuzzed_file
 from fuzz_edits import NUMBERS, TEXTS, edited_bytes, edited_json

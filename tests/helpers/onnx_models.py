@@ -1,13 +1,11 @@
 """Small ONNX models, run with ONNX Runtime, and filters for them."""
 
-from dataclasses import replace
-
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 from onnx.parser import parse_model
 
-from unlabel import LabelRemover
+import doors
 
 SOFTMAX = "net (float[N,3] x) => (float[N,3] p) { p = Softmax<axis=1>(x) }"
 
@@ -74,6 +72,5 @@ def strange_model():
     return model
 
 
-def mask_filter(n_labels=3, remove=(1,), input="probabilities", classes=None):
-    remover = LabelRemover(remove=list(remove), method="mask", classes=classes)
-    return replace(remover.fit(np.full((1, n_labels), 1 / n_labels)).filter_, input=input)
+def mask_filter(n_labels=3, remove=(1,), kind="probabilities", classes=None):
+    return doors.mask(range(n_labels) if classes is None else classes, list(remove), kind=kind)

@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+import doors
 import plain
 import plain_plan
-from unlabel import OutputFilter
-from unlabel.fitting import fit_filter
 
 LABELS = [*"abcdefgh"]
-# Retired, retired into, merged, renamed, swapped, split, and sent to a new label.
+# Removed, removed into, merged, renamed, swapped, split, and sent to a new label.
 PLAN = {
     "a": None,
     "b": "c",
@@ -37,22 +36,22 @@ def dense(plan, labels):
 
 
 def references(plan, n, seed=0):
-    """Reference rows of each retired label, in the plan's order."""
+    """Reference rows of each removed label, in the plan's order."""
     rng = np.random.default_rng(seed)
-    retired = [LABELS.index(label) for label, to in plan.items() if to is None]
-    return retired, [rng.dirichlet(1 + 4 * np.eye(n)[column], 5) for column in retired]
+    removed = [LABELS.index(label) for label, to in plan.items() if to is None]
+    return removed, [rng.dirichlet(1 + 4 * np.eye(n)[column], 5) for column in removed]
 
 
 def fitted_filter(plan, n=8, method="osr", **changes):
     """The filter under test, with settings that are changed afterwards."""
     labels = LABELS[:n]
     if method == "mask":
-        return replace(OutputFilter.mask(labels, plan), **changes)
-    retired, rows = references(plan, n)
-    truth = [labels[column] for column in retired for _ in range(5)]
+        return replace(doors.mask(labels, plan), **changes)
+    removed, rows = references(plan, n)
+    truth = [labels[column] for column in removed for _ in range(5)]
     # A row of a label that stays: without any rows nothing is fitted.
     rows, truth = np.vstack([*rows, np.full((1, n), 1 / n)]), [*truth, staying_label(plan)]
-    return replace(fit_filter(rows, truth, classes=labels, remove=plan), **changes)
+    return replace(doors.fit(rows, truth, classes=labels, plan=plan), **changes)
 
 
 def staying_label(plan):
@@ -62,8 +61,8 @@ def staying_label(plan):
 def changed(row, plan, method, temperature=1.0):
     """One row of probabilities by the plan, label by label."""
     n = len(row)
-    retired, rows = references(plan, n)
-    steps = plain.fit(rows, retired, n) if method == "osr" else None
+    removed, rows = references(plan, n)
+    steps = plain.fit(rows, removed, n) if method == "osr" else None
     row = plain.at_temperature(row, temperature)
     sums = plain_plan.changed_rows(plan, LABELS[:n], [row], steps)[0]
     return [value / math.fsum(sums) for value in sums]
@@ -74,16 +73,16 @@ def softmax(row):
     return powers / powers.sum()
 
 
-def drawn_rows(n, input, dtype, seed, n_rows=4):
+def drawn_rows(n, kind, dtype, seed, n_rows=4):
     logits = 3 * np.random.default_rng(seed).normal(size=(n_rows, n))
-    rows = logits if input == "logits" else np.apply_along_axis(softmax, 1, logits)
+    rows = logits if kind == "logits" else np.apply_along_axis(softmax, 1, logits)
     return torch.tensor(rows).to(dtype)
 
 
-def expected_of(rows, input, plan, method, temperature=1.0):
+def expected_of(rows, kind, plan, method, temperature=1.0):
     """The result for a tensor of rows, as they were rounded."""
     exact = rows.double().cpu().numpy()
-    exact = [softmax(row) if input == "logits" else row / row.sum() for row in exact]
+    exact = [softmax(row) if kind == "logits" else row / row.sum() for row in exact]
     return np.array([changed(row, plan, method, temperature) for row in exact])
 
 

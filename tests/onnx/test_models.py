@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx.parser import parse_model
 
+import doors
 from onnx_models import mask_filter, parsed, run, strange_model
-from unlabel.fitting import fit_filter
 from unlabel.onnx import attach
 
 
@@ -27,7 +27,7 @@ def test_pytorch_exports(tmp_path, exporter):
     images = torch.randn(200, 3, 8, 8)
     with torch.no_grad():
         logits = network(images).numpy()
-    fitted = fit_filter(logits, np.arange(200) % 10, remove=[6, 2], input="logits")
+    fitted = doors.fit(logits, np.arange(200) % 10, remove=[6, 2], kind="logits")
     path = tmp_path / "network.onnx"
     names = {"input_names": ["images"], "output_names": ["logits"]}
     if exporter == "dynamo":
@@ -61,7 +61,7 @@ def test_a_model_someone_else_made():
     metadata = {entry.key: entry.value for entry in grafted.metadata_props}
     recorded = json.loads(metadata["unlabel"])
     assert metadata["licence"] == "theirs"
-    assert (recorded["removed"], recorded["classes"]) == (["c", "a"], ["b", "d"])
+    assert (recorded["removed"], recorded["classes_out"]) == (["c", "a"], ["b", "d"])
     assert recorded["outputs"] == ["p:0", "word:0", "top:0"]
     assert [list(map(str, grafted.opset_import)), grafted.ir_version, grafted.producer_name] == [
         list(map(str, model.opset_import)),

@@ -1,15 +1,15 @@
-"""What a probability row is in a graph: valid rows as in the core; others are nobody else's harm."""
+"""What a probability row is in a graph: rows that are valid give what they do in the core."""
 
 import pytest
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("unlabel.onnx", exc_type=ImportError)
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-import doors  # noqa: E402
-from onnx_models import identity_model, run  # noqa: E402
-from row_sums import DTYPES, ROWS, TOLERANCE, VALID, expected, filters  # noqa: E402
+import doors
+from onnx_models import identity_model, run
+from row_sums import DTYPES, ROWS, TOLERANCE, VALID, expected, filters
 
 FILTERS = filters()
 
@@ -29,3 +29,19 @@ def test_rows_are_filtered_whatever_stands_beside_them(kind, dtype):
                 atol=TOLERANCE[dtype],
                 err_msg=name,
             )
+        elif name in ("NaN", "infinite"):
+            assert np.isnan(found[at]).any(), name
+        elif name != "minus infinite":  # nobody says that it is wrong
+            assert abs(found[at].sum(dtype=float) - 1) <= 2 * TOLERANCE[dtype], name
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_logits_that_are_no_numbers_become_nan(kind, wrong):
+    fitted = doors.with_kind(FILTERS[kind], "logits")
+    rows = np.zeros((5, 4))
+    rows[range(4), range(4)] = wrong
+    found = run(doors.to_onnx(identity_model(4, "float64"), fitted), x=rows)["scores"]
+    # A mask does not see the labels that it removes.
+    is_seen = [kind != "mask", True, True, True, False]
+    assert np.isnan(found).any(axis=1).tolist() == is_seen

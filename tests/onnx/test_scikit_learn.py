@@ -19,10 +19,11 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import doors
 from onnx_models import mask_filter, run
-from unlabel import LabelRemovalClassifier, UnlabelError
-from unlabel.fitting import fit_filter
+from unlabel import UnlabelError
 from unlabel.onnx import attach
+from unlabel.sklearn import RelabeledClassifier
 
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 
@@ -55,7 +56,7 @@ def test_scikit_learn_models_agree_with_the_classifier(digits, name, labels, zip
     y = NAMES[y] if labels == "texts" else y
     remove = ["three", "zero", "eight"] if labels == "texts" else [3, 0, 8]
     model = SKLEARN_MODELS[name].fit(X[:600], y[:600])
-    expected = LabelRemovalClassifier(FrozenEstimator(model), remove=remove).fit(X[:600], y[:600])
+    expected = RelabeledClassifier(FrozenEstimator(model), plan=remove).fit(X[:600], y[:600])
     last = model[-1] if hasattr(model, "steps") else model
     exported = to_onnx(model, X[:1], options={id(last): {"zipmap": zipmap}})
     grafted = run(attach(exported, expected.filter_), X=X[600:])
@@ -80,7 +81,7 @@ def test_scikit_learn_models_agree_with_the_classifier(digits, name, labels, zip
 def test_raw_scores_of_scikit_learn_are_logits(digits, zipmap):
     X, y = digits[0][:300], digits[1][:300]
     model = LogisticRegression(max_iter=500).fit(X, y)
-    fitted = fit_filter(model.decision_function(X), y, remove=[3, 8], input="logits")
+    fitted = doors.fit(model.decision_function(X), y, remove=[3, 8], kind="logits")
     options = {id(model): {"zipmap": zipmap, "raw_scores": True}}
     exported = to_onnx(model, X[:1], options=options)
     _, found = run(attach(exported, fitted), X=X).values()
@@ -89,14 +90,14 @@ def test_raw_scores_of_scikit_learn_are_logits(digits, zipmap):
     wanted = fitted.apply(model.decision_function(X))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
     with pytest.raises(UnlabelError, match="holds logits and the filter takes probabilities"):
-        attach(exported, replace(fitted, input="probabilities"))
+        attach(exported, replace(fitted, kind="probabilities"))
 
 
 def test_labels_of_a_table_are_texts_and_those_of_the_model_numbers(digits):
     X, y = digits
     model = LogisticRegression(max_iter=500).fit(X[:300], y[:300])
     rows, names = model.predict_proba(X[:300]), [str(label) for label in range(10)]
-    fitted = fit_filter(rows, y[:300].astype(str), classes=names, remove=["3", "8"])
+    fitted = doors.fit(rows, y[:300].astype(str), classes=names, remove=["3", "8"])
     found = run(attach(to_onnx(model, X[:1]), fitted), X=X[300:400])
     assert found["output_label"].dtype == np.int64
     assert not set(found["output_label"]) & {3, 8}

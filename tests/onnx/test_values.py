@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+import doors
 from golden_integrations import (
     DTYPES,
-    INPUTS,
+    KINDS,
     METHODS,
     TOLERANCE,
     golden_case,
     golden_filter,
 )
 from onnx_models import identity_model, mask_filter, run
-from unlabel import LabelRemover
-from unlabel.fitting import fit_filter
+from unlabel.filter import recipe_of
 from unlabel.onnx import attach
 
 OPSETS = (9, 11, 13, 18, 26)  # the oldest, each that changes an operator, ONNX Runtime's newest
@@ -26,38 +26,38 @@ OPSETS = (9, 11, 13, 18, 26)  # the oldest, each that changes an operator, ONNX 
 def osr_filter():
     rng = np.random.default_rng(0)
     rows = rng.dirichlet(np.full(10, 0.3), size=400)
-    return fit_filter(rows, rng.integers(10, size=400), remove=[4, 1, 7])
+    return doors.fit(rows, rng.integers(10, size=400), remove=[4, 1, 7])
 
 
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
-def test_onnx_runtime_reproduces_the_golden_file(method, input, dtype, opset):
-    rows, expected = golden_case(method, input, dtype)
-    result = run(attach(identity_model(10, dtype, opset), golden_filter(method, input)), x=rows)
+def test_onnx_runtime_reproduces_the_golden_file(method, kind, dtype, opset):
+    rows, expected = golden_case(method, kind, dtype)
+    result = run(attach(identity_model(10, dtype, opset), golden_filter(method, kind)), x=rows)
     assert result["scores"].dtype == dtype
     np.testing.assert_allclose(result["scores"], expected, rtol=0, atol=TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("input", INPUTS)
-def test_sixty_labels_of_a_real_network(cifar100, input):
+@pytest.mark.parametrize("kind", KINDS)
+def test_sixty_labels_of_a_real_network(cifar100, kind):
     logits, labels = cifar100
-    rows = logits if input == "logits" else softmax(logits, axis=1)
-    fitted = fit_filter(rows, labels, remove=list(range(20, 80)), input=input)
+    rows = logits if kind == "logits" else softmax(logits, axis=1)
+    fitted = doors.fit(rows, labels, remove=list(range(20, 80)), kind=kind)
     model = attach(identity_model(100, "float64"), fitted)
     np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 7])
-@pytest.mark.parametrize("input", INPUTS)
-def test_extreme_rows_are_filtered_as_the_core_does(input, n_labels):
+@pytest.mark.parametrize("kind", KINDS)
+def test_extreme_rows_are_filtered_as_the_core_does(kind, n_labels):
     rng = np.random.default_rng(n_labels)
     labels = np.arange(120) % n_labels
     reference = softmax(rng.normal(size=(120, n_labels)) + 2 * np.eye(n_labels)[labels], axis=1)
     removed = rng.permutation(n_labels)[: n_labels - 1].tolist()
-    fitted = replace(fit_filter(reference, labels, remove=removed), input=input)
-    if input == "logits":
+    fitted = replace(doors.fit(reference, labels, remove=removed), kind=kind)
+    if kind == "logits":
         rows = rng.normal(size=(60, n_labels)) * 10.0 ** rng.uniform(0, 4, size=(60, 1))
         rows[30:][rng.random((30, n_labels)) < 0.5] = -np.inf
         rows[np.isneginf(rows).all(axis=1), 0] = 0.0
@@ -75,10 +75,10 @@ def test_extreme_rows_are_filtered_as_the_core_does(input, n_labels):
 
 def test_factors_next_to_one_are_not_left_out():
     reference = [[1e-4, 0.5, 0.3, 0.1999], [1e-4, 0.2, 0.5, 0.2999]]
-    fitted = LabelRemover(remove=[0]).fit(reference, [0, 0]).filter_
-    diagonal, complement, _, _ = fitted.recipe.numbers[:, 0]
-    assert 1e-9 < complement < 2.9e-8
-    assert np.float32(diagonal) == 1
+    fitted = doors.fit(reference, [0, 0], remove=[0])
+    recipe = recipe_of(fitted)
+    assert 1e-9 < recipe.complement < 2.9e-8
+    assert np.float32(recipe.diagonal) == 1
     rows = np.array([[0.4, 0.3, 0.2, 0.1], [0.9, 0.05, 0.03, 0.02]])
     model = attach(identity_model(4, "float64"), fitted)
     np.testing.assert_allclose(run(model, x=rows)["scores"], fitted.apply(rows), rtol=0, atol=1e-14)
@@ -97,7 +97,7 @@ def test_the_only_retained_label_gets_everything():
 
 
 def test_a_filter_that_removes_nothing_only_normalises():
-    fitted = mask_filter(3, remove=[], input="logits")
+    fitted = mask_filter(3, remove=[], kind="logits")
     rows = np.array([[1.0, 2.0, 3.0]])
     result = run(attach(identity_model(3, "float64"), fitted), x=rows)["scores"]
     np.testing.assert_allclose(result, softmax(rows, axis=1), rtol=0, atol=1e-15)

@@ -4,12 +4,12 @@ import json
 import re
 import sys
 
-import doors
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import doors
 from report_pages import (
     CLASSES,
     HOSTILE,

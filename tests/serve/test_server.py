@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from running import Running, talk
 from serving import PATIENCE, ask, free_port, infer, inference, serving
-from unlabel.cli import app
+from unlabel.cli.app import app
 from unlabel.errors import UnlabelError
 from unlabel.serve import ServedFilter
 from unlabel.serve import running as running_module

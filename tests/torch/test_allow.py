@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+import doors
 import golden_answers
 from golden_answers import GOLDEN, LISTS
 from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter
-from unlabel import OutputFilter, UnlabelError
+from unlabel import UnlabelError
 from unlabel.torch import FilterModule, attach
 
 compilers_own_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
@@ -50,14 +51,14 @@ def drawn_allow(n_rows, n_labels, seed=0):
     st.integers(0, 1000),
 )
 def test_every_form_gives_what_loops_and_numpy_do(
-    plan, method, input, output, dtype, temperature, seed
+    plan, method, kind, output, dtype, temperature, seed
 ):
-    fitted = fitted_filter(plan, 8, method, input=input, temperature=temperature)
-    rows = drawn_rows(8, input, dtype, seed)
-    allow = drawn_allow(4, len(fitted.classes), seed)
-    expected = restricted(expected_of(rows, input, plan, method, temperature), allow)
+    fitted = fitted_filter(plan, 8, method, kind=kind, temperature=temperature)
+    rows = drawn_rows(8, kind, dtype, seed)
+    allow = drawn_allow(4, len(fitted.classes_out), seed)
+    expected = restricted(expected_of(rows, kind, plan, method, temperature), allow)
     module = FilterModule(fitted, output=output)
-    if output == "probabilities" and temperature == 1:
+    if output == "probabilities":
         in_numpy = fitted.apply(rows.numpy(), allow=allow.numpy())
         np.testing.assert_array_equal(module(rows, allow), in_numpy)
     images, wanted = rows.T.reshape(1, 8, 2, 2), allow.T.reshape(1, -1, 2, 2)
@@ -99,13 +100,13 @@ def test_the_golden_file_of_answers_is_reproduced(output, dtype, form):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", ["probabilities", "logits"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
 @pytest.mark.parametrize("plan", PLANS)
-def test_every_type(plan, input, output, dtype):
-    fitted = fitted_filter(PLANS[plan], input=input, temperature=1.7)
-    rows = drawn_rows(8, input, dtype, seed=1, n_rows=30)
-    allow = drawn_allow(30, len(fitted.classes))
-    expected = restricted(expected_of(rows, input, PLANS[plan], "osr", 1.7), allow)
+def test_every_type(plan, kind, output, dtype):
+    fitted = fitted_filter(PLANS[plan], kind=kind, temperature=1.7)
+    rows = drawn_rows(8, kind, dtype, seed=1, n_rows=30)
+    allow = drawn_allow(30, len(fitted.classes_out))
+    expected = restricted(expected_of(rows, kind, PLANS[plan], "osr", 1.7), allow)
     # A logarithm that is rounded to 8 bits is far off as a power.
     coarse = {torch.float16: 4e-3, torch.bfloat16: 3e-2} if output == OUTPUTS[1] else {}
     tolerance = coarse.get(dtype, TOLERANCE[dtype])
@@ -126,15 +127,15 @@ def test_every_type(plan, input, output, dtype):
 @pytest.mark.parametrize("form", ["eager", "with a gradient"])
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("input", ["probabilities", "logits", "far logits"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits", "far logits"])
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_labels_that_have_nothing_share_a_row_equally(temperature, input, dtype, output, form):
+def test_labels_that_have_nothing_share_a_row_equally(temperature, kind, dtype, output, form):
     plan = {"b": None, "g": "h"}
-    kind = "probabilities" if input == "probabilities" else "logits"
-    fitted = fitted_filter(plan, method="mask", input=kind, temperature=temperature)
+    kind = "probabilities" if kind == "probabilities" else "logits"
+    fitted = fitted_filter(plan, method="mask", kind=kind, temperature=temperature)
     rows = torch.eye(8, dtype=dtype)
     if kind == "logits":
-        rows = rows.log() if input == "logits" else 1e4 * rows - torch.arange(8.0, dtype=dtype)
+        rows = rows.log() if kind == "logits" else 1e4 * rows - torch.arange(8.0, dtype=dtype)
     allow = torch.tensor([[False, True, True, False, False, True]]).expand(8, 6)
     rows = rows[[0, 4, 5, 6]].requires_grad_(form == "with a gradient")
     allow = allow[[0, 4, 5, 6]]
@@ -152,7 +153,7 @@ def test_labels_that_have_nothing_share_a_row_equally(temperature, input, dtype,
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_little_is_still_told_apart(dtype):
     rows = torch.tensor([[20.0, -5.0, -6.0, 0.0]], dtype=dtype)  # 1e-11, which float16 lacks
-    fitted = OutputFilter.mask([*"abcd"], [], input="logits")
+    fitted = doors.mask([*"abcd"], [], kind="logits")
     allow = torch.tensor([False, True, True, False])
     more = 1 / (1 + math.exp(-1))
     result = FilterModule(fitted)(rows, allow)
@@ -165,7 +166,7 @@ def test_rows_that_are_not_valid_or_allowed_nothing_are_nan(output, form):
     fitted = fitted_filter(PLAN)
     rows = drawn_rows(8, "probabilities", torch.float32, seed=7)
     rows[0, 2] = torch.nan
-    allow = drawn_allow(4, len(fitted.classes))
+    allow = drawn_allow(4, len(fitted.classes_out))
     allow[2] = False
     module = FilterModule(fitted, output=output)
     bad = module(rows.requires_grad_(form == "with a gradient"), allow).isnan()
@@ -173,14 +174,14 @@ def test_rows_that_are_not_valid_or_allowed_nothing_are_nan(output, form):
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", ["probabilities", "logits"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
 @pytest.mark.parametrize("plan", PLANS)
-def test_gradients_are_those_of_finite_differences(plan, input, output):
-    fitted = fitted_filter(PLANS[plan], input=input, temperature=1.7)
-    allow = drawn_allow(4, len(fitted.classes))
+def test_gradients_are_those_of_finite_differences(plan, kind, output):
+    fitted = fitted_filter(PLANS[plan], kind=kind, temperature=1.7)
+    allow = drawn_allow(4, len(fitted.classes_out))
     module = FilterModule(fitted, output=output)
-    rows = drawn_rows(8, input, torch.float64, seed=2)
-    rows = rows if input == "logits" else (rows + 1 / 8) / 2  # far from 0, as steps are finite
+    rows = drawn_rows(8, kind, torch.float64, seed=2)
+    rows = rows if kind == "logits" else (rows + 1 / 8) / 2  # far from 0, as steps are finite
     rows.requires_grad_()
     assert torch.autograd.gradcheck(lambda rows: module(rows, allow)[allow], rows)
 
@@ -188,10 +189,10 @@ def test_gradients_are_those_of_finite_differences(plan, input, output):
 @compilers_own_warnings
 @pytest.mark.parametrize("plan", PLANS)
 def test_compiled_and_mapped_the_result_is_the_same(plan):
-    fitted = fitted_filter(PLANS[plan], input="logits")
+    fitted = fitted_filter(PLANS[plan], kind="logits")
     module = FilterModule(fitted)
     rows = drawn_rows(8, "logits", torch.float32, seed=3, n_rows=60)
-    allow = drawn_allow(60, len(fitted.classes))
+    allow = drawn_allow(60, len(fitted.classes_out))
     expected = module(rows, allow)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(rows, allow), expected)
@@ -203,16 +204,16 @@ def test_compiled_and_mapped_the_result_is_the_same(plan):
     torch.testing.assert_close(first, torch.stack([module(rows[0], each) for each in allow]))
     every = torch.vmap(module, in_dims=(0, None))(rows, allow[0])
     torch.testing.assert_close(every, module(rows, allow[0]))
-    assert module(rows[:0], allow[:0]).shape == (0, len(fitted.classes))
+    assert module(rows[:0], allow[:0]).shape == (0, len(fitted.classes_out))
 
 
 @compilers_own_warnings
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_compiled_and_per_row_the_gradients_are_the_same(output):
-    fitted = fitted_filter(PLAN, input="logits", temperature=1.7)
+    fitted = fitted_filter(PLAN, kind="logits", temperature=1.7)
     module = FilterModule(fitted, output=output)
     rows = drawn_rows(8, "logits", torch.float64, seed=4).requires_grad_()
-    allow = drawn_allow(4, len(fitted.classes))
+    allow = drawn_allow(4, len(fitted.classes_out))
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
 
     def loss(result, may):
@@ -232,10 +233,10 @@ def test_compiled_and_per_row_the_gradients_are_the_same(output):
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_what_is_exported_runs_without_unlabel_for_any_batch(output, strict):
-    fitted = fitted_filter(PLAN, input="logits", temperature=1.7)
+    fitted = fitted_filter(PLAN, kind="logits", temperature=1.7)
     module = FilterModule(fitted, output=output)
     rows = drawn_rows(8, "logits", torch.float64, seed=5, n_rows=7)
-    allow = drawn_allow(7, len(fitted.classes))
+    allow = drawn_allow(7, len(fitted.classes_out))
     batch = {0: torch.export.Dim("batch")}
     exported = torch.export.export(
         module, (rows[:2], allow[:2]), dynamic_shapes=(batch, batch), strict=strict
@@ -248,10 +249,10 @@ def test_what_is_exported_runs_without_unlabel_for_any_batch(output, strict):
 
 
 def test_an_exported_segmentation_takes_any_size_and_one_list_per_image():
-    fitted = fitted_filter(PLAN, input="logits")
+    fitted = fitted_filter(PLAN, kind="logits")
     module = FilterModule(fitted, dim=1)
     images = drawn_rows(8, "logits", torch.float64, 6, n_rows=24).view(2, 3, 4, 8).movedim(-1, 1)
-    allow = drawn_allow(2, len(fitted.classes))[:, :, None, None]
+    allow = drawn_allow(2, len(fitted.classes_out))[:, :, None, None]
     Dim = torch.export.Dim
     sizes = ({0: Dim("batch"), 2: Dim("height"), 3: Dim("width")}, {0: Dim("batch")})
     exported = torch.export.export(module, (images, allow), dynamic_shapes=sizes).module()
@@ -265,7 +266,7 @@ def test_an_exported_segmentation_takes_any_size_and_one_list_per_image():
 
 @pytest.mark.parametrize("shape", [(6,), (1, 6), (5, 6), (3, 1, 6), (3, 5, 6), (1, 1, 6)])
 def test_allowed_labels_broadcast_to_the_result(shape):
-    fitted = OutputFilter.mask(range(8), [0, 1])
+    fitted = doors.mask(range(8), [0, 1])
     rows = drawn_rows(8, "probabilities", torch.float64, seed=9, n_rows=15).view(3, 5, 8)
     allow = drawn_allow(math.prod(shape[:-1]), 6).view(shape)
     every = np.broadcast_to(allow.numpy(), (3, 5, 6)).copy()
@@ -292,17 +293,18 @@ def test_allowed_labels_of_another_shape_are_refused(shape, dim):
     rows = drawn_rows(8, "probabilities", torch.float32, seed=9, n_rows=15).view(3, 5, 8)
     rows = rows if dim == -1 else rows.movedim(-1, 1)
     result = (3, 5, 6) if dim == -1 else (3, 6, 5)
-    module = FilterModule(OutputFilter.mask(range(8), [0, 1]), dim=dim)
+    module = FilterModule(doors.mask(range(8), [0, 1]), dim=dim)
     with pytest.raises(UnlabelError) as caught:
         module(rows, torch.ones(shape, dtype=torch.bool))
     assert str(caught.value) == (
         f"The allowed labels have the shape {shape} and the result has {result}: give a shape that "
-        f"broadcasts to it, with the 6 labels along dimension {dim - 3 if dim > 0 else dim}."
+        f"broadcasts to it, with the 6 labels along dimension {dim - 3 if dim > 0 else dim} "
+        "(allow=)."
     )
 
 
 def test_allowed_labels_are_booleans():
-    module = FilterModule(OutputFilter.mask(range(3), [0]))
+    module = FilterModule(doors.mask(range(3), [0]))
     rows = torch.full((2, 3), 1 / 3)
     for allow, kind in ((torch.ones(2), "torch.float32"), ([True, True], "list"), (["a"], "list")):
         with pytest.raises(UnlabelError, match=f"allowed labels are {kind}: give a boolean tensor"):
@@ -325,16 +327,16 @@ class WithOptions(torch.nn.Module):
 
 @pytest.mark.parametrize("model", [torch.nn.Identity(), WithOptions()])
 def test_a_filtered_model_takes_the_allowed_labels(model):
-    fitted = fitted_filter(PLAN, input="logits")
+    fitted = fitted_filter(PLAN, kind="logits")
     rows = drawn_rows(8, "logits", torch.float64, seed=10)
-    allow = drawn_allow(4, len(fitted.classes))
+    allow = drawn_allow(4, len(fitted.classes_out))
     filtered = attach(model, fitted)
     assert torch.equal(filtered(rows, allow=allow), FilterModule(fitted)(rows, allow))
     assert torch.equal(filtered(rows), FilterModule(fitted)(rows))
 
 
 def test_a_models_own_allow_goes_to_the_model():
-    fitted = OutputFilter.mask(range(3), [0], input="logits")
+    fitted = doors.mask(range(3), [0], kind="logits")
     filtered = attach(WithAllow(), fitted)
     assert inspect.signature(filtered.forward) == inspect.signature(WithAllow().forward)
     rows = torch.zeros(2, 3)
@@ -343,7 +345,7 @@ def test_a_models_own_allow_goes_to_the_model():
 
 
 def test_an_exported_model_takes_the_allowed_labels_by_name():
-    fitted = OutputFilter.mask(range(8), [0, 1], input="logits")
+    fitted = doors.mask(range(8), [0, 1], kind="logits")
     filtered = attach(torch.nn.Linear(4, 8), fitted)
     inputs, allow = torch.rand(2, 4), drawn_allow(2, 6)
     batch = {0: torch.export.Dim("batch")}
@@ -356,7 +358,7 @@ def test_an_exported_model_takes_the_allowed_labels_by_name():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TorchScript is on its way out
 def test_a_model_of_torchscript_takes_the_allowed_labels():
-    fitted = OutputFilter.mask(range(8), [0, 1], input="logits")
+    fitted = doors.mask(range(8), [0, 1], kind="logits")
     model = torch.nn.Linear(4, 8)
     inputs, allow = torch.rand(5, 4), drawn_allow(5, 6)
     expected = attach(model, fitted)(inputs, allow=allow)

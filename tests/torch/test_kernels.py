@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from chains import error, fitted_chain, saturated
-from golden_integrations import INPUTS, METHODS, golden_case, golden_filter
+from golden_integrations import KINDS, METHODS, golden_case, golden_filter
 from plain_merge import PLAN, SPLITS, assert_close, drawn_rows, expected_of, fitted_filter
 from unlabel.torch import FilterModule
 
@@ -66,12 +66,12 @@ def kernel_runs(monkeypatch):
 @pytest.mark.parametrize("temperature", [1.0, 1.7, 0.6])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n", "k"), CHAINS)
-def test_chains_give_what_numpy_does(n, k, input, output, dtype, temperature):
-    fitted, removed = fitted_chain(n, k, input=input, temperature=temperature)
+def test_chains_give_what_numpy_does(n, k, kind, output, dtype, temperature):
+    fitted, removed = fitted_chain(n, k, kind=kind, temperature=temperature)
     module = FilterModule(fitted, output=output).to(DEVICE)
-    rows = saturated(N_ROWS, n, removed, seed=2, input=input)[0]
+    rows = saturated(N_ROWS, n, removed, seed=2, kind=kind)[0]
     rows = torch.tensor(rows, device=DEVICE).to(dtype)
     module(rows)  # compiled before it counts: loading code waits for the device
     with nothing_waits():
@@ -84,25 +84,23 @@ def test_chains_give_what_numpy_does(n, k, input, output, dtype, temperature):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("input", INPUTS)
-def test_the_golden_file_is_reproduced(method, input, dtype):
-    rows, expected = golden_case(method, input, dtype)
-    result = FilterModule(golden_filter(method, input)).to(DEVICE)(
-        torch.tensor(rows, device=DEVICE)
-    )
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_golden_file_is_reproduced(method, kind, dtype):
+    rows, expected = golden_case(method, kind, dtype)
+    result = FilterModule(golden_filter(method, kind)).to(DEVICE)(torch.tensor(rows, device=DEVICE))
     assert_close(result, expected, TOLERANCE[result.dtype])
 
 
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("plan", [PLAN, SPLITS], ids=["all kinds", "splits"])
-def test_labels_are_merged_and_split(plan, input, output, dtype, temperature):
-    fitted = fitted_filter(plan, input=input, temperature=temperature)
+def test_labels_are_merged_and_split(plan, kind, output, dtype, temperature):
+    fitted = fitted_filter(plan, kind=kind, temperature=temperature)
     module = FilterModule(fitted, output=output).to(DEVICE)
-    rows = drawn_rows(8, input, dtype, seed=1, n_rows=30).to(DEVICE)
-    expected = expected_of(rows, input, plan, "osr", temperature)
+    rows = drawn_rows(8, kind, dtype, seed=1, n_rows=30).to(DEVICE)
+    expected = expected_of(rows, kind, plan, "osr", temperature)
     module(rows)
     with nothing_waits():
         result = module(rows)
@@ -117,11 +115,11 @@ def test_labels_are_merged_and_split(plan, input, output, dtype, temperature):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", INPUTS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [1, 7])
-def test_images_are_filtered_where_they_lie(kernel_runs, k, input, output, dtype):
-    fitted, removed = fitted_chain(10, k, input=input, temperature=1.3)
-    rows = torch.tensor(saturated(2 * 5 * 6, 10, removed, seed=2, input=input)[0]).to(dtype)
+def test_images_are_filtered_where_they_lie(kernel_runs, k, kind, output, dtype):
+    fitted, removed = fitted_chain(10, k, kind=kind, temperature=1.3)
+    rows = torch.tensor(saturated(2 * 5 * 6, 10, removed, seed=2, kind=kind)[0]).to(dtype)
     images = rows.view(2, 5, 6, 10).movedim(-1, 1).contiguous().to(DEVICE)
     result = FilterModule(fitted, output=output, dim=1).to(DEVICE)(images)
     assert kernel_runs[0][0].data_ptr() == images.data_ptr()
@@ -148,8 +146,8 @@ def test_rows_that_are_not_probabilities_become_nan(k, temperature):
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
 @pytest.mark.parametrize("k", [2, 40])
 def test_rows_that_are_not_logits_become_nan(k, temperature):
-    fitted, removed = fitted_chain(50, k, input="logits", temperature=temperature)
-    rows = torch.tensor(saturated(8, 50, removed, seed=3, input="logits")[0], device=DEVICE).float()
+    fitted, removed = fitted_chain(50, k, kind="logits", temperature=temperature)
+    rows = torch.tensor(saturated(8, 50, removed, seed=3, kind="logits")[0], device=DEVICE).float()
     rows[1, 5], rows[3, 6], rows[5] = torch.nan, torch.inf, -torch.inf
     rows[6, 7] = -torch.inf
     bad = FilterModule(fitted).to(DEVICE)(rows).isnan()
@@ -159,11 +157,11 @@ def test_rows_that_are_not_logits_become_nan(k, temperature):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")  # its advice on speed
 @pytest.mark.parametrize("plan", [None, PLAN])
-@pytest.mark.parametrize("input", INPUTS)
-def test_compiled_mapped_and_reshaped_the_result_is_the_same(input, plan):
-    fitted = fitted_filter(plan or {"a": None, "d": None}, input=input, temperature=1.3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_mapped_and_reshaped_the_result_is_the_same(kind, plan):
+    fitted = fitted_filter(plan or {"a": None, "d": None}, kind=kind, temperature=1.3)
     module = FilterModule(fitted).to(DEVICE)
-    rows = drawn_rows(8, input, torch.float32, seed=3, n_rows=60).to(DEVICE)
+    rows = drawn_rows(8, kind, torch.float32, seed=3, n_rows=60).to(DEVICE)
     expected = module(rows)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(rows), expected)
@@ -174,8 +172,8 @@ def test_compiled_mapped_and_reshaped_the_result_is_the_same(input, plan):
 
 
 def test_gradients_are_those_of_float64():
-    fitted, removed = fitted_chain(33, 20, input="logits", temperature=1.3)
-    rows = torch.tensor(saturated(30, 33, removed, seed=3, input="logits")[0])
+    fitted, removed = fitted_chain(33, 20, kind="logits", temperature=1.3)
+    rows = torch.tensor(saturated(30, 33, removed, seed=3, kind="logits")[0])
     module, found = FilterModule(fitted), []
     for device, dtype in (("cpu", torch.float64), (DEVICE, torch.float32)):
         given = rows.detach().to(device, dtype).clone().requires_grad_()

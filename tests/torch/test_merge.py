@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+import doors
 from plain_merge import (
     LABELS,
     PLAN,
@@ -22,7 +23,6 @@ from plain_merge import (
     fitted_filter,
 )
 from plain_plan import result_labels
-from unlabel import OutputFilter
 from unlabel.torch import FilterModule
 
 compilers_own_warnings = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
@@ -34,11 +34,11 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 2e-3, tor
 def plans(draw):
     n = draw(st.integers(2, 8))
     labels = LABELS[:n]
-    retired = draw(st.permutations(labels))[: draw(st.integers(0, n - 1))]
-    staying = [label for label in labels if label not in retired]
+    removed = draw(st.permutations(labels))[: draw(st.integers(0, n - 1))]
+    staying = [label for label in labels if label not in removed]
     destination = st.sampled_from([*staying, "x", "y", "other"])
     weights = st.lists(st.integers(1, 5), min_size=2, max_size=4)
-    plan = dict.fromkeys(retired)
+    plan = dict.fromkeys(removed)
     for label in draw(st.permutations(staying)):
         kind = draw(st.sampled_from(["stays", "goes", "is split"]))
         if kind == "goes":
@@ -61,12 +61,12 @@ def plans(draw):
     st.integers(0, 1000),
 )
 def test_every_form_gives_what_loops_over_the_labels_do(
-    case, method, input, output, dtype, temperature, seed
+    case, method, kind, output, dtype, temperature, seed
 ):
     n, plan = case
-    fitted = fitted_filter(plan, n, method, input=input, temperature=temperature)
-    rows = drawn_rows(n, input, dtype, seed)
-    expected = expected_of(rows, input, plan, method, temperature)
+    fitted = fitted_filter(plan, n, method, kind=kind, temperature=temperature)
+    rows = drawn_rows(n, kind, dtype, seed)
+    expected = expected_of(rows, kind, plan, method, temperature)
     module = FilterModule(fitted, output=output, dim=-1)
     assert module.classes_out == tuple(result_labels(plan, LABELS[:n]))
     for result in (
@@ -82,13 +82,13 @@ def test_every_form_gives_what_loops_over_the_labels_do(
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", ["probabilities", "logits"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
 @pytest.mark.parametrize("plan", [PLAN, SPLITS], ids=["all kinds", "splits"])
-def test_every_type(plan, input, output, dtype, temperature):
-    fitted = fitted_filter(plan, input=input, temperature=temperature)
+def test_every_type(plan, kind, output, dtype, temperature):
+    fitted = fitted_filter(plan, kind=kind, temperature=temperature)
     module = FilterModule(fitted, output=output)
-    rows = drawn_rows(8, input, dtype, seed=1, n_rows=30)
-    expected = expected_of(rows, input, plan, "osr", temperature)
+    rows = drawn_rows(8, kind, dtype, seed=1, n_rows=30)
+    expected = expected_of(rows, kind, plan, "osr", temperature)
     # A logarithm that is rounded to 8 bits is far off as a power.
     coarse = {torch.float16: 4e-3, torch.bfloat16: 3e-2} if output == OUTPUTS[1] else {}
     tolerance = coarse.get(dtype, TOLERANCE[dtype])
@@ -102,7 +102,7 @@ def test_every_type(plan, input, output, dtype, temperature):
 
 
 def test_a_split_may_give_more_labels_than_the_model_has():
-    fitted = OutputFilter.mask(["a", "b"], {"a": {"x": 0.5, "y": 0.5}, "b": {"z": 0.25, "u": 0.75}})
+    fitted = doors.mask(["a", "b"], {"a": {"x": 0.5, "y": 0.5}, "b": {"z": 0.25, "u": 0.75}})
     module = FilterModule(fitted)
     assert module.classes_out == ("x", "y", "z", "u")
     assert "2 probabilities -> 4 probabilities" in repr(module)
@@ -110,7 +110,7 @@ def test_a_split_may_give_more_labels_than_the_model_has():
 
 
 def test_renamed_and_swapped_labels_keep_their_numbers():
-    fitted = OutputFilter.mask(LABELS[:3], {"a": "b", "b": "a", "c": "new"})
+    fitted = doors.mask(LABELS[:3], {"a": "b", "b": "a", "c": "new"})
     module = FilterModule(fitted)
     assert module.classes_out == ("b", "a", "new")
     assert "sources" not in module.state_dict()
@@ -123,7 +123,7 @@ def test_renamed_and_swapped_labels_keep_their_numbers():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_no_logarithm_is_lost_far_below_the_others(dtype, temperature, form):
     plan = {"a": "low", "b": "low", "c": "high", "d": {"high": 0.5, "tiny": 0.5}}
-    fitted = OutputFilter.mask(LABELS[:4], plan, input="logits")
+    fitted = doors.mask(LABELS[:4], plan, kind="logits")
     module = FilterModule(replace(fitted, temperature=temperature), output="log_probabilities")
     rows = torch.tensor([[-2000.0, -2001.0, 5.0, -300.0]], dtype=dtype)
     result = module(rows.requires_grad_(form == "with a gradient"))
@@ -135,14 +135,14 @@ def test_no_logarithm_is_lost_far_below_the_others(dtype, temperature, form):
 
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", ["probabilities", "logits"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
 @pytest.mark.parametrize("plan", [PLAN, SPLITS], ids=["all kinds", "splits"])
-def test_gradients_are_those_of_a_dense_matrix(plan, input, output, temperature):
-    fitted = fitted_filter(plan, input=input, temperature=temperature)
+def test_gradients_are_those_of_a_dense_matrix(plan, kind, output, temperature):
+    fitted = fitted_filter(plan, kind=kind, temperature=temperature)
     removing = fitted_filter({x: to for x, to in plan.items() if to is None})
-    rows = drawn_rows(8, input, torch.float64, seed=2).requires_grad_()
+    rows = drawn_rows(8, kind, torch.float64, seed=2).requires_grad_()
     matrix = torch.tensor(dense(plan, LABELS))
-    logits = rows if input == "logits" else rows.log()
+    logits = rows if kind == "logits" else rows.log()
     reference = FilterModule(removing)((logits / temperature).softmax(-1)) @ matrix
     reference = reference.log() if output == "log_probabilities" else reference
     result = FilterModule(fitted, output=output)(rows)
@@ -156,26 +156,26 @@ def test_gradients_are_those_of_a_dense_matrix(plan, input, output, temperature)
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("input", ["probabilities", "logits"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
 @pytest.mark.parametrize("method", ["osr", "mask"])
-def test_saturated_rows_have_finite_results_and_gradients(method, input, output, dtype):
+def test_saturated_rows_have_finite_results_and_gradients(method, kind, output, dtype):
     one_hot = torch.eye(8, dtype=dtype)
     rows = one_hot
-    if input == "logits":
+    if kind == "logits":
         rows = torch.vstack([90 * one_hot, 1e6 * one_hot, one_hot.log(), -1e4 * one_hot])
     rows.requires_grad_()
-    result = FilterModule(fitted_filter(PLAN, method=method, input=input), output=output)(rows)
+    result = FilterModule(fitted_filter(PLAN, method=method, kind=kind), output=output)(rows)
     assert result.isfinite().all()
     (result * torch.arange(result.shape[1])).clamp(min=-100).sum().backward()
     assert rows.grad.isfinite().all()
 
 
 @compilers_own_warnings
-@pytest.mark.parametrize("input", ["probabilities", "logits"])
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
 @pytest.mark.parametrize("plan", [PLAN, SPLITS], ids=["all kinds", "splits"])
-def test_compiled_mapped_and_reshaped_the_result_is_the_same(plan, input):
-    module = FilterModule(fitted_filter(plan, input=input))
-    rows = drawn_rows(8, input, torch.float32, seed=3, n_rows=60)
+def test_compiled_mapped_and_reshaped_the_result_is_the_same(plan, kind):
+    module = FilterModule(fitted_filter(plan, kind=kind))
+    rows = drawn_rows(8, kind, torch.float32, seed=3, n_rows=60)
     expected = module(rows)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(rows), expected)
@@ -188,7 +188,7 @@ def test_compiled_mapped_and_reshaped_the_result_is_the_same(plan, input):
 @compilers_own_warnings
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_compiled_and_per_row_the_gradients_are_the_same(output):
-    module = FilterModule(fitted_filter(PLAN, input="logits", temperature=1.7), output=output)
+    module = FilterModule(fitted_filter(PLAN, kind="logits", temperature=1.7), output=output)
     rows = drawn_rows(8, "logits", torch.float64, seed=4).requires_grad_()
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     gradients = [
@@ -204,7 +204,7 @@ def test_compiled_and_per_row_the_gradients_are_the_same(output):
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_what_is_exported_runs_without_unlabel_for_any_batch(output, strict):
-    module = FilterModule(fitted_filter(PLAN, input="logits", temperature=1.7), output=output)
+    module = FilterModule(fitted_filter(PLAN, kind="logits", temperature=1.7), output=output)
     rows = drawn_rows(8, "logits", torch.float64, seed=5, n_rows=7)
     sizes = ({0: torch.export.Dim.DYNAMIC},)
     exported = torch.export.export(module, (rows[:2],), dynamic_shapes=sizes, strict=strict)
@@ -229,12 +229,12 @@ def test_rows_that_are_not_probabilities_become_nan(output, form):
 def test_a_thousand_labels_into_twenty_and_one_into_hundreds():
     plan = {label: label % 20 for label in range(20, 1000)}
     plan |= {1: dict.fromkeys(range(2000, 2300), 1 / 300)}
-    fitted = OutputFilter.mask(range(1000), plan)
+    fitted = doors.mask(range(1000), plan)
     rows = torch.tensor(np.random.default_rng(0).dirichlet(np.ones(1000), 5))
     matrix = np.zeros((1000, 320))
     for label in range(1000):
         to = plan.get(label, label)
         for name, weight in (to if isinstance(to, dict) else {to: 1.0}).items():
-            matrix[label, fitted.classes.index(name)] = weight
+            matrix[label, fitted.classes_out.index(name)] = weight
     for given_rows in (rows, rows.clone().requires_grad_()):
         assert_close(FilterModule(fitted)(given_rows), rows.numpy() @ matrix, 1e-12)

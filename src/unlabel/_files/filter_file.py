@@ -113,10 +113,10 @@ def _state(text: str | None) -> dict[str, Any]:
         )
     if fields != FIELDS or protocol != PROTOCOL:
         raise _malformed("its description does not have the fields of its protocol")
+    classes, plan = description["classes"], description["plan"]
+    if not isinstance(plan, dict) or set(plan) != PLAN_FIELDS or not isinstance(classes, list):
+        raise _malformed("its plan does not have the fields of its protocol")
     try:
-        classes, plan = description["classes"], description["plan"]
-        if set(plan) != PLAN_FIELDS or not isinstance(classes, list):
-            raise _malformed("its plan does not have the fields of its protocol")
         changes = {
             classes[column]: dict(to) if isinstance(to, list) else to
             for column, to in plan["changes"]

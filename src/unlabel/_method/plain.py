@@ -10,9 +10,7 @@ from unlabel._method.temperature import at_temperature
 from unlabel._typing import Columns, Float64s, Floats, Kind
 
 
-def filter_rows(
-    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s
-) -> int:
+def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s) -> int:
     """Write the filtered rows into `out`, and each row's removed mass into `mass`.
 
     Returns

@@ -10,6 +10,7 @@ import numpy as np
 from unlabel._method.sampling import row_hashes, text_hashes
 from unlabel._method.temperature import MIN_ROWS, at_temperature, fit_temperature
 from unlabel._typing import Columns, Float64s, Floats, Kind, Label
+from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.metrics import reliability_bins
 
@@ -33,7 +34,7 @@ def calibration_report(
     """Return the temperature of rows, given their true columns, with its effect on the error.
 
     The effect is cross-fitted: each half of the rows, which are divided by hash, is judged at the
-    temperature of the other half. Fewer than 100 rows have no such halves, and no report.
+    temperature of the other half. Where halves are too small for one, there is no report.
     """
     exact, labels = rows.astype(np.float64), text_hashes(classes)
     order = np.argsort(row_hashes(rows, labels[columns]), kind="stable")
@@ -48,7 +49,10 @@ def calibration_report(
 
     calibrated = np.empty_like(exact)
     for fitted, judged in (halves, halves[::-1]):
-        of_half = fit_temperature(exact[fitted], kind, columns[fitted])
+        try:
+            of_half = fit_temperature(exact[fitted], kind, columns[fitted])
+        except UnlabelError:  # no temperature fits half of the rows
+            return None
         calibrated[judged] = probabilities(judged, of_half)
     names = [classes[column] for column in columns.tolist()]
     before, after = (

@@ -102,7 +102,7 @@ def numeric_columns(batch: pa.RecordBatch) -> tuple[list[str], list[str], list[s
 
 
 def spreadsheet_number_advice(batch: pa.RecordBatch) -> str:
-    """Say how to rewrite the first number with a decimal comma or a percent sign, if any."""
+    """Return how to rewrite the first number with a decimal comma or a percent sign, if any."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         texts = plain(column)
         if is_text(texts.type):

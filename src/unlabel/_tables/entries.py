@@ -56,7 +56,7 @@ class Entries:
         return Entries(starts, label[firsts], add.reduceat(self.scores[order], firsts))
 
     def rows(self, classes: Sequence[Label], *, partial: bool = False) -> Floats:
-        """Give one column per label, NaN where a partial row does not name it.
+        """Return one column per label, NaN where a partial row does not name it.
 
         A label that is named twice is refused, and unless rows may be partial, one that is missing.
         """
@@ -97,7 +97,7 @@ class Entries:
         return cls(starts, order[is_named], scores[is_named])
 
     def descending(self) -> Booleans:
-        """Tell which rows name no label before one with a larger score."""
+        """Return which rows name no label before one with a larger score."""
         row, result = self.of_row, np.ones(len(self.starts) - 1, dtype=np.bool_)
         rises = (np.diff(self.scores) > 0) & (row[1:] == row[:-1])
         result[row[1:][rises]] = False

@@ -66,7 +66,7 @@ def updated_labels(
 
 
 def labels_in_type(labels: Iterable[Label], kind: pa.DataType, name: str) -> pa.Array:
-    """Give labels in the type of a column, which must be able to hold them."""
+    """Return labels in the type of a column, which must be able to hold them."""
     texts = [*map(str, labels)]
     value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:

@@ -66,16 +66,16 @@ class Part(Protocol):
         """Read the confidences, with one column per label, NaN where a label is not named."""
 
     def cells(self, name: str) -> pa.Array:
-        """Give the cells of a column or field beside the confidences."""
+        """Return the cells of a column or field beside the confidences."""
 
     def others(self) -> dict[str, pa.Array]:
-        """Give all columns or fields beside the confidences that have one value per row."""
+        """Return all columns or fields beside the confidences that have one value per row."""
 
     def elsewhere(self) -> Float64s | None:
-        """Give the mass that each row names for other labels than the model's, if it may."""
+        """Return the mass that each row names for other labels than the model's, if it may."""
 
     def place(self, row: int) -> str:
-        """Say where a row is, for messages."""
+        """Return where a row is, for messages."""
 
 
 class Predictions(Protocol):
@@ -109,7 +109,7 @@ class Predictions(Protocol):
         """Yield the parts that are not empty, from the start."""
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a column or field of a name beside the confidences."""
+        """Whether there is a column or field of a name beside the confidences."""
 
     def require_truth(self, name: str) -> None:
         """Refuse a table without a column or field of true labels of that name."""

@@ -35,7 +35,7 @@ def result_schema(
     own: Iterable[str],
     table: str,
 ) -> pa.Schema:
-    """Give the schema of a result; refuse a table without a column that is needed.
+    """Return the schema of a result; refuse a table without a column that is needed.
 
     A table that has an added column already is refused, too. `names` are the columns of the
     table, and `own` those that results have besides the added ones.

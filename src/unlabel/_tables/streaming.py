@@ -28,7 +28,7 @@ from unlabel._typing import Columns, Floats, Kind, Label, Method, Progress
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
-from unlabel.labels import known_columns, label_array
+from unlabel.labels import known_columns, label_array, listing
 from unlabel.validation import check_rows, divided_by_sums, refuse_probabilities
 
 WHOLE_ROWS = Reading()
@@ -103,8 +103,24 @@ def fit_table(
             remarks.append("The temperature did not lower the calibration error: do without it.")
     if reading.logs:  # which are logits, for those who apply the filter to them
         state["kind"] = "logits"
-    remarks += [predictions.guess] if predictions.guess else []
+    if predictions.guess:
+        remarks += [*_idle_columns(rows, labels, classes_in), predictions.guess]
     return FittedTable(OutputFilter(**state), remarks, calibration)
+
+
+def _idle_columns(
+    rows: Floats, labels: npt.NDArray[Any] | None, classes: Sequence[Label]
+) -> Iterator[str]:
+    """Name columns that were taken for labels and behave like none, such as a price near 0."""
+    used = np.bincount(rows.argmax(axis=1), minlength=len(classes)) > 0
+    if labels is not None:
+        used[known_columns(np.unique(labels), classes)] = True
+    idle = [label for label, is_used in zip(classes, used, strict=True) if not is_used]
+    if idle and used.any():
+        yield (
+            f"Never the top answer and no row's label: {listing(idle)}. If these are no labels of "
+            "the model, name its labels."
+        )
 
 
 def read_confidences(

@@ -57,7 +57,7 @@ class OtherTruth(SkippedRows):
 
 
 def texts_of_labels(change: OutputFilter) -> list[set[str]]:
-    """Give the texts by which new true labels may name each label of the model."""
+    """Return the texts by which new true labels may name each label of the model."""
     texts = [{str(label)} for label in change.classes_in]
     outcome = outcome_of_filter(change)
     merge = outcome.merge

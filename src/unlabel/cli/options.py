@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from unlabel._files import class_file
 from unlabel._tables import predictions
 from unlabel._typing import Kind
+from unlabel.cli import class_file
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import rich.progress
 import typer
@@ -51,3 +52,8 @@ def progress_bar(task: str, *, shown: bool = True) -> Iterator[Progress]:
     with rich.progress.Progress(console=messages, disable=not is_shown, transient=True) as bar:
         task_id = bar.add_task(escape(printable(task)), total=1.0)
         yield lambda part: bar.update(task_id, completed=part)
+
+
+def as_json(value: Any) -> str:
+    """Write a value as JSON in ASCII, so that a label cannot hold what a terminal obeys."""
+    return json.dumps(value, indent=2).replace("\x7f", "\\u007f")

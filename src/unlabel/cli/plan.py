@@ -10,10 +10,10 @@ import typer
 
 from unlabel._files.atomic import refuse_existing, whole_file
 from unlabel._plans.draft import draft_pairs
-from unlabel._printing import as_json, printable
+from unlabel._printing import printable
 from unlabel._typing import Label
 from unlabel.cli.options import Classes, Force, class_names
-from unlabel.cli.output import Quiet, print_line
+from unlabel.cli.output import Quiet, as_json, print_line
 from unlabel.errors import UnlabelError
 from unlabel.labels import listing
 from unlabel.plan import LabelPlan

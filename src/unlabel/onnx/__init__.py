@@ -10,6 +10,7 @@ import copy
 import json
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,23 +29,25 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from unlabel._files import atomic
 from unlabel._files.filter_file import KEY, PROTOCOL
-from unlabel._typing import InputKind
+from unlabel._plans.outcome import digest_of
+from unlabel._typing import Kind
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.onnx.edit import declare_width, drop_unused, rename, with_labels
 from unlabel.onnx.graph import GraphReader, Head, all_names
-from unlabel.onnx.kind import input_kind
+from unlabel.onnx.kind import kind_of
 from unlabel.onnx.labels import check_labels, result_labels
 from unlabel.onnx.nodes import Nodes, add_filter
 
 OLDEST_OPSET = 9  # the first one with Where
 MAX_FILE_BYTES = 2**31 - 1  # no protobuf message is longer
 WEIGHT_BYTES = 1 << 20
+FACTS = ("classes_out", "kind", "method", "removed", "temperature")
 
 
 def attach(
     model: str | os.PathLike[str] | ModelProto,
     filter: OutputFilter,
-    kind: InputKind | None = None,
+    kind: Kind | None = None,
     *,
     output: str | None = None,
 ) -> ModelProto:
@@ -66,7 +69,7 @@ def attach(
     -------
     onnx.ModelProto
         The model with the same outputs and other labels: the confidences are probabilities of
-        the filter's `classes`, and the top label is the most probable of them. Labels that the
+        the filter's `classes_out`, and the top label is the most probable of them. Labels that the
         model has keep its names for them; new ones must be of the same type. Other outputs stay
         as they are, but integers and texts that are computed from the confidences in another
         way are refused. External data is loaded.
@@ -74,16 +77,15 @@ def attach(
     Examples
     --------
     >>> from onnx.parser import parse_model
-    >>> from unlabel import LabelRemover
     >>> from unlabel.onnx import attach
     >>> model = parse_model('''<ir_version: 8, opset_import: ["": 17]>
     ... tiny (float[N,3] logits) => (float[N,3] scores) { scores = Softmax<axis=1>(logits) }''')
-    >>> mask = LabelRemover(remove=[1], method="mask").fit([[.5, .3, .2]]).filter_
+    >>> mask = OutputFilter.from_plan({1: None}, classes=range(3))
     >>> attach(model, mask).graph.output[0].type.tensor_type.shape.dim[1].dim_value
     2
     """
     require_filter(filter)
-    filter = filter.taking(kind)
+    filter = filter if kind is None else replace(filter, kind=kind)
     if isinstance(model, ModelProto):
         grafted = copy.deepcopy(model)
         _attach(grafted, filter, output, "The model")
@@ -100,11 +102,7 @@ def attach(
 
 
 def attach_to_file(
-    model: Path,
-    filter: OutputFilter,
-    out: Path,
-    *,
-    output: str | None = None,
+    model: Path, filter: OutputFilter, out: Path, *, output: str | None = None
 ) -> list[str]:
     """Append a filter to a model's file, and return the names of the outputs that changed.
 
@@ -132,10 +130,6 @@ def attach_to_file(
 
 def _attach(model: ModelProto, fitted: OutputFilter, output: str | None, what: str) -> list[str]:
     """Append a filter to the model itself, and return the names of the outputs that changed."""
-    if fitted.method == "literal":
-        raise UnlabelError(
-            "method='literal' is for audit only and has no ONNX form: use method='osr' or 'mask'."
-        )
     light = _light(model)
     try:
         check_model(light)
@@ -161,11 +155,12 @@ def _attach(model: ModelProto, fitted: OutputFilter, output: str | None, what: s
         )
     reader = GraphReader(model.graph, infer_shapes(light).graph)
     head = reader.find_head(len(fitted.classes_in), output)
-    found = input_kind(reader, head, len(fitted.classes_in), opset)
-    if found not in (None, fitted.input):
+    found = kind_of(reader, head)
+    if found not in (None, fitted.kind):
         raise UnlabelError(
-            f"The output {head.output!r} holds {found} and the filter takes {fitted.input}: "
-            f"declare that the model gives {found}."
+            f"The output {head.output!r} holds {found} and the filter takes {fitted.kind}: declare "
+            f"that the model gives {found}",
+            argument="kind",
         )
     changed = _insert(model.graph, reader, head, fitted, opset)
     _describe(model, fitted, changed)
@@ -194,7 +189,7 @@ def _insert(
     if head.zipmap is None:
         confidences = f"{prefix}before/{head.output}"
         rename(graph, head.output, confidences)
-        declare_width(graph, head.output, len(fitted.classes), before=confidences)
+        declare_width(graph, head.output, len(fitted.classes_out), before=confidences)
     if head.width is None:  # fails if the model gives another number of labels
         confidences = nodes.add("Reshape", confidences, np.array([0, n_labels]))
     filtered = add_filter(nodes, fitted, confidences)
@@ -219,10 +214,13 @@ def _insert(
 
 def _describe(model: ModelProto, fitted: OutputFilter, changed: list[str]) -> None:
     """Record the filter in the model's metadata."""
-    names = ("classes", "input", "method", "removed", "temperature")
-    facts = {name: getattr(fitted, name) for name in names}
-    facts["plan"] = {name: getattr(fitted.plan, name) for name in ("digest", "note", "title")}
-    facts |= {"outputs": changed, "protocol": PROTOCOL, "version": version("unlabel")}
+    plan = fitted.plan
+    facts = {name: getattr(fitted, name) for name in FACTS} | {
+        "plan": {"digest": digest_of(plan), "note": plan.note, "title": plan.title},
+        "outputs": changed,
+        "protocol": PROTOCOL,
+        "version": version("unlabel"),
+    }
     model.metadata_props.add(key=KEY, value=json.dumps(facts, ensure_ascii=False, sort_keys=True))
 
 
@@ -243,12 +241,12 @@ def _read(path: Path) -> ModelProto:
     """Read a model without its external data."""
     try:
         if atomic.require_file(path).stat().st_size > MAX_FILE_BYTES:
-            raise UnlabelError(f"{path} is not an ONNX model: it is larger than 2 GiB.")
+            raise UnlabelError("It is not an ONNX model: it is larger than 2 GiB.", path=path)
         return onnx.load_model_from_string(path.read_bytes(), format="protobuf")
     except OSError as error:
         raise atomic.cannot_read(path, error) from error
     except DecodeError as error:
-        raise UnlabelError(f"{path} is not an ONNX model: it cannot be parsed.") from error
+        raise UnlabelError("It is not an ONNX model: it cannot be parsed.", path=path) from error
 
 
 def _load_external_data(model: ModelProto, path: Path) -> None:

@@ -72,19 +72,22 @@ class GraphReader:
         heads = [head for head in heads if output in (None, head.output)]
         if output is not None and not heads:
             raise UnlabelError(
-                f"The model has no output {output!r} of shape (rows, labels): {self._outputs()}."
+                f"The model has no output {output!r} of shape (rows, labels): {self._outputs()}",
+                argument="output",
             )
         heads = [head for head in heads if head.width in (n_labels, None)]
         if len(heads) > 1:
             names = " and ".join(repr(head.output) for head in heads)
             raise UnlabelError(
                 f"The outputs {names} could all be the confidences of {n_labels} labels: name the "
-                "one to filter (output=..., --output)."
+                "one to filter",
+                argument="output",
             )
         if not heads:
             raise UnlabelError(
                 f"The filter is for {n_labels} labels and {self._outputs()}: give the filter of "
-                "this model, or name the output to filter (output=..., --output)."
+                "this model, or name the output to filter",
+                argument="output",
             )
         if heads[0].tensor not in self.producers:
             raise UnlabelError(f"The output {heads[0].output!r} is not computed by any node.")
@@ -111,7 +114,7 @@ class GraphReader:
             if dtype in LABELS and info.name in dependent:
                 raise UnlabelError(
                     f"The output {info.name!r} is computed from the confidences, but not as their "
-                    f"ArgMax, and might name retired labels: {DROP_OUTPUT}."
+                    f"ArgMax, and might name removed labels: {DROP_OUTPUT}."
                 )
 
     def _goes_over_labels(self, scores: str, axis: int, n_labels: int) -> bool:
@@ -130,7 +133,7 @@ class GraphReader:
         return bool(dims) and (dims.pop(axis) not in (n_labels, None) or n_labels in dims)
 
     def _scores(self, head: Head, n_labels: int) -> set[str]:
-        """Give the confidences and the scores of the same labels that they are computed from."""
+        """Return the confidences and the scores of the same labels that they are computed from."""
         scores = {head.tensor}
         varying = self._computed_from({info.name for info in self.graph.input})
         for node in reversed(self.graph.node):
@@ -146,7 +149,7 @@ class GraphReader:
         return scores
 
     def _computed_from(self, tensors: set[str]) -> set[str]:
-        """Give some tensors and all those that depend on their values."""
+        """Return some tensors and all those that depend on their values."""
         reached = set(tensors)
         for node in self.graph.node:  # in the order of computation, as ONNX demands
             taken = {*node.input}.union(*map(used_names, bodies(node)))
@@ -155,7 +158,7 @@ class GraphReader:
         return reached - {""}
 
     def _unmixed_from(self, tensor: str) -> set[str]:
-        """Give a tensor and all those computed from it without mixing the scores of labels."""
+        """Return a tensor and all those computed from it without mixing the scores of labels."""
         reached = {tensor}
         for node in self.graph.node:
             if reached & {*node.input} and not self._mixes(node):
@@ -205,7 +208,7 @@ class GraphReader:
         return Head(info.name, info.name, dtype, dims[1]) if is_matrix else None
 
     def dims_of(self, name: str) -> list[int | None]:
-        """Give the sizes of a tensor, None for a dynamic one; no sizes if the shape is unknown."""
+        """Return the sizes of a tensor, None for a dynamic one; none if the shape is unknown."""
         info = self._inferred.get(name, ValueInfoProto())
         dims = info.type.tensor_type.shape.dim
         return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
@@ -223,6 +226,13 @@ class GraphReader:
         sizes = ", ".join("?" if dim is None else str(dim) for dim in self.dims_of(info.name))
         return f"{info.name!r} ({dtype}, shape ({sizes}))"
 
+    def is_constant(self, name: str) -> bool:
+        """Whether a tensor does not depend on the model's inputs."""
+        producer = self.producers.get(name)
+        return name in self.initializers or (
+            producer is not None and producer.op_type == "Constant"
+        )
+
     def _constant(self, name: str) -> Names:
         tensor = self.initializers.get(name)
         producer = self.producers.get(name)
@@ -236,7 +246,7 @@ class GraphReader:
 
 
 def class_labels(node: NodeProto) -> npt.NDArray[Any]:
-    """Give the labels that a ZipMap or a classifier names."""
+    """Return the labels that a ZipMap or a classifier names."""
     for attribute in node.attribute:
         if attribute.name.startswith("classlabels_"):
             if attribute.strings:
@@ -247,7 +257,7 @@ def class_labels(node: NodeProto) -> npt.NDArray[Any]:
 
 
 def attribute(node: NodeProto, name: str, **default: Any) -> AttributeProto:
-    """Give an attribute of a node, or one with the default value."""
+    """Return an attribute of a node, or one with the default value."""
     return next((each for each in node.attribute if each.name == name), AttributeProto(**default))
 
 
@@ -257,7 +267,7 @@ def as_texts(texts: Iterable[bytes]) -> npt.NDArray[Any]:
 
 
 def used_names(graph: GraphProto) -> set[str]:
-    """Give the tensors that nodes take, and the outputs."""
+    """Return the tensors that nodes take, and the outputs."""
     used = {info.name for info in graph.output}
     for node in graph.node:
         used.update(node.input)
@@ -267,7 +277,7 @@ def used_names(graph: GraphProto) -> set[str]:
 
 
 def all_names(graph: GraphProto) -> set[str]:
-    """Give the names of all tensors, nodes and attributes."""
+    """Return the names of all tensors, nodes and attributes."""
     names = {info.name for info in (*graph.input, *graph.output, *graph.value_info)}
     names |= {tensor.name for tensor in graph.initializer}
     for node in graph.node:
@@ -278,7 +288,7 @@ def all_names(graph: GraphProto) -> set[str]:
 
 
 def bodies(node: NodeProto) -> Iterator[GraphProto]:
-    """Give the graphs inside a node: the branches of an If, the body of a Loop."""
+    """Return the graphs inside a node: the branches of an If, the body of a Loop."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g

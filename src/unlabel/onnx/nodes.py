@@ -4,6 +4,7 @@ Standard operators of opset 9 and later are used, and of those only what ONNX Ru
 in double precision. That leaves out Equal, Clip and CumSum, which are younger or miss a
 type at some opset, and Sigmoid, which loses all digits of a small result. ONNX Runtime
 drops a Mul or Div by a single constant that is 1 in float32: it gets matrices and vectors.
+Comparisons ask for what is nothing, so that NaN stays NaN: rows are not checked in a graph.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from unlabel._method.split import LARGEST_LEAD, NOTHING
-from unlabel._typing import Columns, Float64s, InputKind
-from unlabel.filter import OutputFilter
+from unlabel._method.masses import LARGEST_LEAD, NOTHING
+from unlabel._typing import Columns, Float64s, Kind
+from unlabel.filter import OutputFilter, recipe_of
 
 Operand = str | float | npt.NDArray[Any]  # a tensor's name, or a constant
 # Results that are added up by one matrix: with more of them it is mostly zeros, with fewer there
@@ -96,8 +97,8 @@ class Arrays(NamedTuple):
 
 def arrays_of(fitted: OutputFilter) -> Arrays:
     """Return the arrays of a filter."""
-    recipe, merge = fitted.recipe, fitted.recipe.merge
-    steps, removed = len(recipe.pulls), len(recipe.removed)
+    recipe = recipe_of(fitted)
+    merge, steps, removed = recipe.merge, len(recipe.diagonal), len(recipe.removed)
     # A filter without steps needs only the retained labels.
     at, parts, sizes = np.arange(removed - steps, len(recipe.order)), np.ones(1), None
     if merge is not None:
@@ -105,17 +106,16 @@ def arrays_of(fitted: OutputFilter) -> Arrays:
         parts, sizes = merge.weights, np.diff(merge.starts, append=len(merge.sources))
     shares = recipe.shares[:, at]
     shares[:, steps:] *= parts
-    diagonal, complement, _, share_sums = recipe.numbers
     return Arrays(
         recipe.order[at].astype(np.int64),
-        recipe.pulls[:, at],
+        recipe.residual_weights[:, at],
         shares,
-        diagonal,
-        complement,
-        share_sums,
+        recipe.diagonal,
+        recipe.complement,
+        recipe.share_sums,
         np.broadcast_to(parts, len(at) - steps),
         sizes,
-        fitted.temperature,
+        recipe.temperature,
     )
 
 
@@ -123,7 +123,7 @@ def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
     """Add the nodes that turn confidences into probabilities of the result's labels."""
     arrays = arrays_of(fitted)
     ordered = nodes.add("Gather", confidences, arrays.order, axis=1)
-    rows, kind = nodes.add("Cast", ordered, to=TensorProto.DOUBLE), fitted.input
+    rows, kind = nodes.add("Cast", ordered, to=TensorProto.DOUBLE), fitted.kind
     if arrays.temperature != 1:
         rows, kind = _calibrated(nodes, rows, kind, arrays), "logits"
     masses = _masses(nodes, rows, arrays) if kind == "logits" else rows
@@ -134,12 +134,12 @@ def add_filter(nodes: Nodes, fitted: OutputFilter, confidences: str) -> str:
     return result if arrays.sizes is None else _add_up(nodes, arrays.sizes, result)
 
 
-def _calibrated(nodes: Nodes, rows: str, kind: InputKind, arrays: Arrays) -> str:
+def _calibrated(nodes: Nodes, rows: str, kind: Kind, arrays: Arrays) -> str:
     """Return logits at the filter's temperature."""
     if kind == "probabilities":
         # What counts as nothing stays nothing at any temperature.
-        counts = nodes.add("Greater", rows, NOTHING)
-        rows = nodes.add("Log", nodes.add("Where", counts, rows, 0.0))
+        nothing = nodes.add("Greater", NOTHING, rows)
+        rows = nodes.add("Log", nodes.add("Where", nothing, 0.0, rows))
     return nodes.add("Div", rows, np.full(len(arrays.order), arrays.temperature))
 
 
@@ -163,8 +163,8 @@ def _redistribute(nodes: Nodes, arrays: Arrays, rows: str) -> str:
     steps = len(arrays.diagonal)
     if not steps:
         total = nodes.over_columns("ReduceSum", rows)
-        counts, divided = nodes.add("Greater", total, NOTHING), nodes.add("Div", rows, total)
-        return nodes.add("Where", counts, divided, arrays.parts / arrays.parts.sum())
+        nothing, divided = nodes.add("Greater", NOTHING, total), nodes.add("Div", rows, total)
+        return nodes.add("Where", nothing, arrays.parts / arrays.parts.sum(), divided)
     for step in range(steps):
         diagonal, complement, share_sum = (
             each[step, None, None]
@@ -183,8 +183,9 @@ def _redistribute(nodes: Nodes, arrays: Arrays, rows: str) -> str:
         own = nodes.add("Div", nodes.add("Div", remainder, total), rest)
         given = nodes.add("Div", shared, total)
         # Where nothing is left, the share takes all.
-        counts = nodes.add("Greater", rest, NOTHING)
-        own, given = nodes.add("Where", counts, own, 0.0), nodes.add("Where", counts, given, 1.0)
+        nothing = nodes.add("Greater", NOTHING, rest)
+        own = nodes.add("Where", nothing, 0.0, own)
+        given = nodes.add("Where", nothing, 1.0, given)
         rows = nodes.add("Gemm", given, share, nodes.add("Mul", others, own))
     return rows
 

@@ -106,7 +106,7 @@ def _with_labels(scorer: Any, every: Columns, truth: Columns) -> Any:
     return told
 
 
-class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Answers(ClassifierMixin, BaseEstimator):
     """A classifier's answers to some rows, its labels being the numbers of their columns.
 
     Scorers take columns to be in the order of sorted labels, which those of a result need not be.

@@ -10,12 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel._labels import listing
 from unlabel.errors import UnlabelError
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, outcome_of_filter
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def check_confidences(confidences: Tensor, n_labels: int, dim: int | None) -> None:
@@ -32,7 +30,8 @@ def check_confidences(confidences: Tensor, n_labels: int, dim: int | None) -> No
     if not -len(shape) <= at < len(shape) or shape[at] != n_labels:
         raise UnlabelError(
             f"The confidences have the shape {shape} and the filter {n_labels} labels: dimension "
-            f"{at} must be that of the labels; dim=... chooses another."
+            f"{at} must be that of the labels, or name another",
+            argument="dim",
         )
 
 
@@ -40,7 +39,8 @@ def check_allow(allow: Tensor, result: tuple[int, ...], dim: int) -> None:
     """Require booleans that broadcast to the shape of the result, with its labels along `dim`."""
     if not isinstance(allow, Tensor) or allow.dtype != torch.bool:
         kind = getattr(allow, "dtype", type(allow).__name__)
-        raise UnlabelError(f"The allowed labels are {kind}: give a boolean tensor.")
+        problem = f"The allowed labels are {kind}: give a boolean tensor"
+        raise UnlabelError(problem, argument="allow")
     shape = tuple(allow.shape)
     has_labels = -dim <= len(shape) <= len(result) and shape[dim] == result[dim]
     # From the end, where dimensions that `allow` does not have are left.
@@ -48,7 +48,8 @@ def check_allow(allow: Tensor, result: tuple[int, ...], dim: int) -> None:
     if not has_labels or not all(size == 1 or size == whole for size, whole in sizes):
         raise UnlabelError(
             f"The allowed labels have the shape {shape} and the result has {result}: give a shape "
-            f"that broadcasts to it, with the {result[dim]} labels along dimension {dim}."
+            f"that broadcasts to it, with the {result[dim]} labels along dimension {dim}",
+            argument="allow",
         )
 
 
@@ -56,7 +57,8 @@ def which_dimension(shape: tuple[int, ...], n_labels: int) -> UnlabelError:
     """Return the error for a shape that leaves open which dimension is that of the labels."""
     return UnlabelError(
         f"The confidences have the shape {shape}: name the dimension of the {n_labels} labels, "
-        "dim=1 for (N, C, ...) or dim=-1 for (N, ..., C)."
+        "1 for (N, C, ...) or -1 for (N, ..., C)",
+        argument="dim",
     )
 
 
@@ -68,43 +70,24 @@ def _is_ambiguous(shape: tuple[int, ...], n_labels: int) -> bool:
     return not is_open and shape[1] == n_labels
 
 
-def digests(filter: OutputFilter) -> list[int]:
-    """Hash the model's labels, and the destinations of those that are renamed, merged or split.
+def digest_of(filter: OutputFilter) -> list[int]:
+    """Hash the model's labels and what becomes of them.
 
     No conversion of a module's floats changes these bytes.
     """
-    content: list[object] = [filter.classes_in]
-    if filter.has_destinations:
-        merge = filter.outcome.merge
-        arrays = () if merge is None else (merge.sources, merge.starts, merge.weights)
-        content.append([filter.classes, *(array.tolist() for array in arrays)])
-    hashes = [hashlib.sha256(json.dumps(each).encode()).digest() for each in content]
-    return [*b"".join(hashes)]
+    outcome = outcome_of_filter(filter)
+    content = [filter.method, filter.classes_in, filter.classes_out, outcome.removed.tolist()]
+    if merge := outcome.merge:
+        content += [merge.sources.tolist(), merge.starts.tolist(), merge.weights.tolist()]
+    return [*hashlib.sha256(json.dumps(content).encode()).digest()]
 
 
-def refuse_other_filters(
-    module: Any, state: Mapping[str, Tensor], prefix: str, *more: object
-) -> None:
-    """Refuse the state of a filter with other labels: `classes` would be wrong."""
-    given = {
-        name: tensor.tolist()
-        for name in ("labels", "order")
-        if (tensor := state.get(prefix + name)) is not None and not tensor.is_meta
-    }
-    labels, removed = module.digests, module.removed_columns
-    found = given.get("labels", labels)
-    diagonal = state.get(prefix + "diagonal", module.diagonal)
-    if found[:DIGEST_SIZE] != labels[:DIGEST_SIZE]:
-        difference = f"is for other labels than {listing(module.classes_in)}, or in another order"
-    elif given.get("order", removed)[: len(removed)] != removed:
-        names = [module.classes_in[column] for column in removed]
-        difference = f"removes other labels than {listing(names)}, or in another order"
-    elif found != labels:
-        difference = "sends labels to other destinations"
-    elif len(diagonal) != len(module.diagonal):
-        difference = "is of another method"
-    elif "labels" in given and f"{prefix}order" not in state:
-        difference = "was saved by another version of unlabel"
-    else:
+def refuse_other_filters(module: Any, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
+    """Refuse the state of a filter with other labels: `classes_out` would be wrong."""
+    labels = state.get(prefix + "labels")
+    if labels is None or labels.is_meta or labels.tolist() == module.digest:
         return
-    raise UnlabelError(f"The state {difference}: make the module from the same filter.")
+    raise UnlabelError(
+        "The state is of a filter that changes other labels, or in another way: make the module "
+        "from the same filter."
+    )

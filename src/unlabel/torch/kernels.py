@@ -15,14 +15,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from unlabel._method.masses import SUM_TOLERANCE
 from unlabel.torch.recipe import Recipe
 
-# As in `unlabel._method.split`, for float32: a mass up to NOTHING counts as none, and a lead over
+# As in `unlabel._method.masses`, for float32: a mass up to NOTHING counts as none, and a lead over
 # the retained labels up to LARGEST_LEAD.
 NOTHING = tl.constexpr(1e-30)
 LARGEST_LEAD = tl.constexpr(60.0)
 # How far from 1 the sum of a row may be: any other row becomes NaN.
-TOLERANCE = tl.constexpr(1e-2)
+TOLERANCE = tl.constexpr(SUM_TOLERANCE)
 # More than rounding takes of a sum: what is left of it then is less than the truth.
 SPARE = tl.constexpr(1 - 2.0**-16)
 LOG_OF_ZERO = tl.constexpr(-1e30)
@@ -230,7 +231,7 @@ def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output
         weights,
         shares,
         *torch.stack(numbers).float(),
-        None if recipe.temperature is None else recipe.temperature.float(),
+        recipe.temperature.float() if recipe.is_calibrated else None,
         n_rows,
         n * after,
         stride,
@@ -244,7 +245,7 @@ def filter_rows(rows: Tensor, recipe: Recipe, dim: int, logits: bool, log_output
         STEPS=steps,
         LOGITS=logits,
         LOG_OUTPUT=log_output,
-        IS_CALIBRATED=recipe.temperature is not None,
+        IS_CALIBRATED=recipe.is_calibrated,
         STEP_TILE=step_tile,
         KEPT_TILE=kept_tile,
         ROWS=rows_each,

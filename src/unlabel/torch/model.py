@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unlabel._typing import InputKind
+from unlabel._typing import Kind
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.torch.module import FilterModule, Output
@@ -40,7 +40,7 @@ class FilteredModel(nn.Module):
 def attach(
     model: nn.Module,
     filter: OutputFilter,
-    kind: InputKind | None = None,
+    kind: Kind | None = None,
     *,
     output: Output = "probabilities",
     dim: int | None = None,
@@ -68,14 +68,12 @@ def attach(
     >>> class Model(torch.nn.Module):
     ...     def forward(self, rows):
     ...         return {"logits": rows.log(), "loss": None}
-    >>> mask = OutputFilter.mask(["cat", "dog", "fox"], ["cat"], input="logits")
-    >>> attach(Model(), mask, key="logits")(torch.tensor([[.6, .3, .1]]))
+    >>> mask = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
+    >>> attach(Model(), mask, "logits", key="logits")(torch.tensor([[.6, .3, .1]]))
     {'logits': tensor([[0.7500, 0.2500]]), 'loss': None}
     """
     if not isinstance(model, nn.Module):
         raise UnlabelError(f"The model is a {type(model).__name__}: give a torch.nn.Module.")
-    if not (key is None or isinstance(key, Key)) or isinstance(key, bool):
-        raise UnlabelError(f"key={key!r} is not a name or a number: name an entry of the outputs.")
     module = FilterModule(filter, kind, output=output, dim=dim)
     if isinstance(model, torch.jit.ScriptModule):  # its class has no signature of its own
         return FilteredModel(model, module, key)
@@ -106,7 +104,7 @@ def _filtered_class(original: Any) -> Any:
 
 
 def with_allow(signature: inspect.Signature) -> tuple[inspect.Signature, bool]:
-    """Add ``allow=`` to a model's arguments, and tell whether it was not there already."""
+    """Add ``allow=`` to a model's arguments; also return whether it was not there already."""
     given = signature.parameters
     if "allow" in given:
         return signature, False

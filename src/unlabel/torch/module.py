@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from unlabel._typing import InputKind
+from unlabel._typing import Kind
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, require_filter
 from unlabel.torch import plain
-from unlabel.torch.checks import check_allow, check_confidences, digests, refuse_other_filters
+from unlabel.torch.checks import check_allow, check_confidences, digest_of, refuse_other_filters
 from unlabel.torch.operator import filter_rows
-from unlabel.torch.recipe import MERGE, STEPS, Recipe, arrays_of
+from unlabel.torch.recipe import ARRAYS, Recipe, arrays_of
 from unlabel.validation import choice
 
 Output = Literal["probabilities", "log_probabilities"]
@@ -50,41 +51,36 @@ class FilterModule(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from unlabel import LabelRemover
-    >>> rows = [[.7, .2, .1], [.6, .1, .3], [.1, .8, .1]]
-    >>> fitted = LabelRemover(remove=[0]).fit(rows, [0, 0, 1]).filter_
-    >>> FilterModule(fitted)(torch.tensor([[.6, .3, .1]]))
+    >>> masked = OutputFilter.from_plan({"cat": None}, classes=["cat", "dog", "fox"])
+    >>> FilterModule(masked)(torch.tensor([[.6, .3, .1]]))
     tensor([[0.7500, 0.2500]])
-    >>> FilterModule(fitted)(torch.tensor([[.6, .3, .1]]), allow=torch.tensor([True, False]))
+    >>> FilterModule(masked)(torch.tensor([[.6, .3, .1]]), allow=torch.tensor([True, False]))
     tensor([[1., 0.]])
     """
 
     def __init__(
         self,
         filter: OutputFilter,
-        kind: InputKind | None = None,
+        kind: Kind | None = None,
         *,
         output: Output = "probabilities",
         dim: int | None = None,
     ) -> None:
         super().__init__()
         require_filter(filter)
-        if filter.method == "literal":
-            raise UnlabelError(
-                "method='literal' is for audit and has no PyTorch form: use method='osr' or 'mask'."
-            )
-        filter = filter.taking(kind)
+        filter = filter if kind is None else replace(filter, kind=kind)
         choice(output, OUTPUTS, "output")
         if not (dim is None or isinstance(dim, int)):
-            raise UnlabelError(f"dim={dim!r} is not an integer: give the dimension of the labels.")
-        self.kind, self.output, self.dim = filter.input, output, dim
-        self.classes_in, self.classes_out = filter.classes_in, filter.classes
-        # These are buffers too, but buffers may have no values.
-        self.removed_columns, self.digests = filter.removed_columns.tolist(), digests(filter)
+            problem = f"{dim!r} is not an integer: give the dimension of the labels"
+            raise UnlabelError(problem, argument="dim")
+        self.kind, self.output, self.dim = filter.kind, output, dim
+        self.classes_in, self.classes_out = filter.classes_in, filter.classes_out
+        self.n_removed = len(filter.removed)
         arrays, self.groups = arrays_of(filter)
         for name, array in arrays.items():
             self.register_buffer(name, torch.tensor(array))
-        self.register_buffer("labels", torch.tensor(self.digests, dtype=torch.uint8))
+        self.digest = digest_of(filter)  # a buffer may have no values
+        self.register_buffer("labels", torch.tensor(self.digest, dtype=torch.uint8))
         self._note_temperature()
         self.register_load_state_dict_pre_hook(refuse_other_filters)
         self.register_load_state_dict_post_hook(FilterModule._note_temperature)
@@ -124,7 +120,7 @@ class FilterModule(nn.Module):
         else:
             is_valid = plain.are_probabilities(rows)
             rows = (rows / rows.sum(-1, keepdim=True)).masked_fill(~is_valid, torch.nan)
-        return rows.index_select(-1, self.order[: len(self.removed_columns)]).sum(-1)
+        return rows.index_select(-1, self.order[: self.n_removed]).sum(-1)
 
     def _checked_dim(self, confidences: Tensor) -> int:
         """Return the dimension of the labels, counted from the end."""
@@ -138,11 +134,9 @@ class FilterModule(nn.Module):
         return dim if dim < 0 else dim - confidences.ndim
 
     def _recipe(self) -> Recipe:
-        steps = [self.get_buffer(name) for name in ("order", *STEPS)]
-        merge = [self.get_buffer(name) if self.groups else None for name in MERGE]
-        temperature = self.temperature if self.is_calibrated else None
-        n_retained = len(self.classes_in) - len(self.removed_columns)
-        return Recipe._make([n_retained, *steps, temperature, *merge, self.groups])
+        arrays = [getattr(self, name, None) for name in ARRAYS]
+        n_retained = len(self.classes_in) - self.n_removed
+        return Recipe._make([*arrays, n_retained, self.is_calibrated, self.groups])
 
     def _note_temperature(self, *loaded: object) -> None:
         """Look at the temperature once: looking at it for each tensor would wait for the device."""

@@ -3,6 +3,7 @@
 # No postponed annotations: PyTorch reads an operator's types.
 import os
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.autograd import forward_ad
 
-from unlabel._method import backend
-from unlabel._method.chain import LARGEST
-from unlabel._method.chain import Recipe as CoreRecipe
-from unlabel._method.merge import Merge as CoreMerge
+from unlabel._method import recipe as core
+from unlabel._method.merge import Merge
 from unlabel._method.restrict import restrict
+from unlabel._method.run import run
+from unlabel._typing import Kind
 from unlabel.torch import plain
-from unlabel.torch.recipe import MERGE, STEPS, Recipe
+from unlabel.torch.recipe import ARRAYS, MERGE, STEPS, Recipe
 
 KERNEL_TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -36,9 +37,8 @@ def filter_rows(
     """
     if _needs_plain_operators(rows):
         return plain.filter_rows(rows, recipe, dim, logits, log_output, allow)
-    n_retained, *several, groups = recipe
-    arrays = [array for array in several if array is not None]
-    sizes = [n_retained, *(size for group in groups for size in group)]
+    arrays = [array for array in recipe[: len(ARRAYS)] if array is not None]
+    sizes = [recipe.n_retained, recipe.is_calibrated, *chain.from_iterable(recipe.groups)]
     return operator(rows, allow, arrays, sizes, dim, logits, log_output)
 
 
@@ -133,12 +133,10 @@ operator.register_autograd(_pull_back, setup_context=_keep)
 
 
 def _put_together(arrays: list[Any], sizes: list[int]) -> Recipe:
-    n_retained, *groups = sizes
+    n_retained, is_calibrated, *groups = sizes
+    merge = [None] * (len(ARRAYS) - len(arrays))
     pairs = tuple(zip(groups[::2], groups[1::2], strict=True))
-    n_steps, merge = 1 + len(STEPS), arrays[-len(MERGE) :] if groups else [None] * len(MERGE)
-    has_temperature = len(arrays) > n_steps + (len(MERGE) if groups else 0)
-    temperature = arrays[n_steps] if has_temperature else None
-    return Recipe._make([n_retained, *arrays[:n_steps], temperature, *merge, pairs])
+    return Recipe._make([*arrays, *merge, n_retained, bool(is_calibrated), pairs])
 
 
 def _in_the_core(
@@ -146,50 +144,44 @@ def _in_the_core(
 ) -> Tensor:
     turned = rows.detach().movedim(dim, -1)
     given = turned.reshape(-1, turned.shape[-1])
-    given = given.to(torch.promote_types(rows.dtype, torch.float32))
-    wide = given
-    if recipe.temperature is not None:
-        wide, logits = plain.calibrated(given.double(), recipe.temperature, logits), True
-    filtered = backend.filter_rows(
-        _core_recipe(recipe),
-        wide.numpy(),
-        "logits" if logits else "probabilities",
-        tolerance=plain.SUM_TOLERANCE,
-        dtype=np.float64 if given.dtype == torch.float64 else np.float32,
-    )
-    result = torch.from_numpy(filtered.rows)
+    if rows.dtype == torch.bfloat16:  # which NumPy lacks
+        given = given.float()
+    dtype: Any = None
+    if log_output or allow is not None:  # what is little counts
+        is_linear = allow is None or not (logits or recipe.is_calibrated)
+        dtype = np.float32 if is_linear and rows.dtype != torch.float64 else np.float64
+    kind: Kind = "logits" if logits else "probabilities"
+    filtered = run(_core_recipe(recipe), given.numpy(), kind, dtype).rows
+    result = torch.from_numpy(filtered)
     if allow is not None:
         allow = allow.movedim(dim, -1).reshape(result.shape)
-        some = allow.any(-1, keepdim=True)
-        restrict(filtered.rows, (allow | ~some).numpy(), np.arange(len(result)), absolute=False)
-        result.masked_fill_(~some, torch.nan)
+        is_lost = result[:, :1].isnan() | ~allow.any(-1, keepdim=True)
+        restrict(filtered, (allow | is_lost).numpy(), np.arange(len(result)))
+        result.masked_fill_(is_lost, torch.nan)
     if log_output:
         # Logarithms of probabilities that are lost, or nearly, come from the plain form.
         is_low = result < plain.LIMITS[result.dtype].nothing
         low = (is_low if allow is None else is_low & allow).any(-1).nonzero()[:, 0]
         few = None if allow is None else allow[low]
         result = result.log_()
-        bare = recipe._replace(temperature=None)
-        result[low] = plain.filter_rows(wide[low], bare, -1, logits, True, few).to(result.dtype)
+        exact = plain.filter_rows(given[low].double(), recipe, -1, logits, True, few)
+        result[low] = exact.to(result.dtype)
         result = result.clamp_(min=torch.finfo(rows.dtype).min)
     result = result.to(rows.dtype).view(*turned.shape[:-1], recipe.n_results)
     return result.movedim(-1, dim).contiguous()
 
 
-def _core_recipe(recipe: Recipe) -> CoreRecipe:
+def _core_recipe(recipe: Recipe) -> core.Recipe:
     order, merge = recipe.order.numpy(), None
-    wide = (x.double() for x in (recipe.diagonal, recipe.complement))
+    steps = {name: getattr(recipe, name).double().numpy() for name in STEPS}
     # A coarser type may have turned the largest of the numbers into infinity.
-    limit = recipe.no_residual_below.double().clamp(max=LARGEST)
-    numbers = torch.stack([*wide, limit, recipe.share_sums.double()])
+    steps["no_residual_below"] = steps["no_residual_below"].clip(max=core.LARGEST)
     if recipe.groups:
-        sources, weights = recipe.sources.numpy(), recipe.weights.double().numpy()
-        # It may have rounded the weights of a split too, which sum to 1.
-        weights = weights / np.bincount(sources, weights)[sources]
-        merge = CoreMerge(sources, recipe.starts.numpy(), weights)
-    steps = (recipe.residual_weights, recipe.shares, numbers)
-    weights, shares, numbers = (each.double().numpy() for each in steps)
-    return CoreRecipe(order, weights, shares, numbers, order[-recipe.n_retained :], merge)
+        sources, starts, weights = (getattr(recipe, name).numpy() for name in MERGE[:3])
+        merge = Merge(sources, starts, weights.astype(np.float64, copy=False))
+    temperature = recipe.temperature.item() if recipe.is_calibrated else 1.0
+    retained = order[len(order) - recipe.n_retained :]
+    return core.Recipe(order, retained, **steps, merge=merge, temperature=temperature)
 
 
 def _in_the_kernel(

@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unlabel._method.split import LARGEST_LEAD, NOTHING
+from unlabel._method.masses import LARGEST_LEAD, NOTHING, SUM_TOLERANCE
 from unlabel.torch.recipe import STEPS, Recipe
 
-# How far from 1 the sum of a row of probabilities may be: float16 and bfloat16 round.
-SUM_TOLERANCE = 1e-2
 # Minus infinity would turn gradients into NaN. This vanishes next to any logit, at any
 # temperature, and can be added up without becoming infinite.
 LOG_OF_ZERO = -1e30
@@ -59,13 +57,12 @@ def filter_rows(
     dtype = torch.promote_types(rows.dtype, torch.float32)
     with _without_autocast(rows.device.type):
         given = rows.movedim(dim, -1).to(dtype)
-        if recipe.temperature is not None:
+        if recipe.is_calibrated:
             given, logits = calibrated(given, recipe.temperature, logits), True
         given = given.index_select(-1, recipe.order)
         masses = (_of_logits if logits else _of_probabilities)(given, recipe.n_retained)
-        logs = _walk(
-            recipe._replace(**{name: getattr(recipe, name).to(dtype) for name in STEPS}), masses
-        )
+        steps = {name: getattr(recipe, name).to(dtype) for name in STEPS}
+        logs = _walk(recipe._replace(**steps), masses)
         logs = logs.masked_fill(~masses.is_valid, torch.nan)
         allow = None if allow is None else allow.movedim(dim, -1)
         return finish(logs, recipe, log_output, rows.dtype, allow).movedim(-1, dim).contiguous()
@@ -81,7 +78,7 @@ def calibrated(rows: Tensor, temperature: Tensor, logits: bool) -> Tensor:
 
 
 def are_probabilities(rows: Tensor) -> Tensor:
-    """Whether rows along the last dimension are probabilities, as far as half precision allows."""
+    """Whether rows along the last dimension are probabilities: the core's rule, in their type."""
     off = (rows.sum(-1, keepdim=True) - 1).abs()
     return (rows >= 0).all(-1, keepdim=True) & (off <= SUM_TOLERANCE)
 

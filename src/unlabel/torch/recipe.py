@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from unlabel.filter import OutputFilter
+from unlabel.filter import OutputFilter, recipe_of
 
 STEPS = ("residual_weights", "shares", "diagonal", "complement", "no_residual_below", "share_sums")
 MERGE = ("sources", "starts", "weights", "by_size", "places")
+ARRAYS = ("order", *STEPS, "temperature", *MERGE)
 
 
 class Recipe(NamedTuple):
@@ -20,7 +21,6 @@ class Recipe(NamedTuple):
     after another. Unlike sums into given places, this gives the same bits on a GPU every time.
     """
 
-    n_retained: int
     order: Tensor
     residual_weights: Tensor
     shares: Tensor
@@ -28,12 +28,14 @@ class Recipe(NamedTuple):
     complement: Tensor
     no_residual_below: Tensor
     share_sums: Tensor
-    temperature: Tensor | None  # none: it is 1
-    sources: Tensor  # these are none where no labels are merged or split
+    temperature: Tensor
+    sources: Tensor  # this and the next four are None where no labels are merged or split
     starts: Tensor
     weights: Tensor
     by_size: Tensor  # (e,): the entries, those of smaller destinations first
     places: Tensor  # (m,): where the result's labels stand then
+    n_retained: int
+    is_calibrated: bool  # whether the temperature is not 1
     groups: tuple[tuple[int, int], ...]  # numbers of destinations, and of sources of each
 
     @property
@@ -44,18 +46,9 @@ class Recipe(NamedTuple):
 
 def arrays_of(filter: OutputFilter) -> tuple[dict[str, Any], tuple[tuple[int, int], ...]]:
     """Return the arrays of a filter by their names here, and the groups of its merge."""
-    recipe = filter.recipe
-    diagonal, complement, no_residual_below, share_sums = recipe.numbers
-    arrays: dict[str, Any] = {
-        "order": recipe.order,
-        "residual_weights": recipe.pulls,
-        "shares": recipe.shares,
-        "diagonal": diagonal,
-        "complement": complement,
-        "no_residual_below": no_residual_below,
-        "share_sums": share_sums,
-        "temperature": np.float64(filter.temperature),
-    }
+    recipe = recipe_of(filter)
+    arrays: dict[str, Any] = {name: getattr(recipe, name) for name in ("order", *STEPS)}
+    arrays["temperature"] = np.float64(recipe.temperature)
     merge = recipe.merge
     if merge is None:
         return arrays, ()

@@ -23,9 +23,7 @@ def is_available() -> bool:
     return _loops is not None
 
 
-def filter_rows(
-    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s
-) -> int:
+def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s) -> int:
     """Filter contiguous rows, as `unlabel._method.plain.filter_rows` does."""
     numbers = len(recipe.removed), rows.itemsize, kind == "logits", recipe.temperature
     found: int = _loops.filter_rows(rows, out, mass, *recipe.buffers, *numbers, SUM_TOLERANCE)

@@ -60,7 +60,7 @@ def _head(table: Table) -> pa.RecordBatch:
 
 
 def _has_other_confidences(table: Table, classes: Sequence[Label] | None) -> bool:
-    """Tell whether lists of numbers or plain columns of decimal numbers hold confidences."""
+    """Whether lists of numbers or plain columns of decimal numbers hold confidences."""
     numbers, types = (pa.types.is_floating, pa.types.is_integer), pa.types
     for kind in table.schema.types:
         is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
@@ -75,7 +75,7 @@ def _has_other_confidences(table: Table, classes: Sequence[Label] | None) -> boo
 def _names_labels(
     column: NestedColumn, head: pa.RecordBatch, classes: Sequence[Label] | None
 ) -> bool:
-    """Tell whether a column names labels of the model, as far as its first rows show."""
+    """Whether a column names labels of the model, as far as its first rows show."""
     if isinstance(column, StructColumn):
         names = column.kind.names
         return len(names) > 1 if classes is None else not {*map(str, classes)}.isdisjoint(names)

@@ -120,11 +120,11 @@ class ColumnPart:
         return self.columns.read(self.batch)
 
     def cells(self, name: str) -> pa.Array:
-        """Give the cells of a column."""
+        """Return the cells of a column."""
         return self.batch.column(name)
 
     def others(self) -> dict[str, pa.Array]:
-        """Give the columns beside the confidences, but for those that share a name."""
+        """Return the columns beside the confidences, but for those that share a name."""
         times, own = Counter(self.batch.schema.names), {*self.columns.names}
         return {name: self.cells(name) for name in times if times[name] == 1 and name not in own}
 
@@ -132,7 +132,7 @@ class ColumnPart:
         """Columns that are not named after labels hold no confidences."""
 
     def place(self, row: int) -> str:
-        """Say where a row is, for messages."""
+        """Return where a row is, for messages."""
         return f"row {self.first_row + row}"
 
 
@@ -195,7 +195,7 @@ def require_columns(names: Sequence[str], wanted: Iterable[str], table: str) -> 
 
 
 def nearest_column(names: Sequence[str], name: str) -> str:
-    """Give the part of a message that names the nearest column, if there is any."""
+    """Return the part of a message that names the nearest column, if there is any."""
     by_start = {known[:COMPARED_LETTERS]: known for known in names[:MAX_COMPARED]}
     near = difflib.get_close_matches(name[:COMPARED_LETTERS], by_start, n=1, cutoff=0.0)
     return f"; the nearest is {listing([by_start[near[0]]])}" if near else ""
@@ -204,7 +204,7 @@ def nearest_column(names: Sequence[str], name: str) -> str:
 def _is_wide(
     schema: pa.Schema, classes: Sequence[Label], lists: list[str], table: str, argument: str
 ) -> bool:
-    """Tell whether the labels' columns hold the confidences; refuse a table with some of them."""
+    """Whether the labels' columns hold the confidences; refuse a table with some of them."""
     if not lists:
         return True
     kinds = dict(zip(schema.names, schema.types, strict=True))
@@ -298,10 +298,11 @@ def guess_wide(table: Table, label_column: str | None) -> WideColumns:
             argument="classes",
         )
     if len(decimals) < 2:
-        advice = spreadsheet_number_advice(head) or "name the labels, or the list column."
+        numbers = spreadsheet_number_advice(head)
         raise UnlabelError(
-            f"It has no columns of decimal numbers that could be confidences: {advice}",
-            argument="classes",
+            "It has no columns of decimal numbers that could be confidences: "
+            f"{numbers or 'name the labels, or the list column.'}",
+            argument=None if numbers else "classes",
             path=table.path,
         )
     guess = f"The labels were taken to be {listing(decimals)}: if not, name them."

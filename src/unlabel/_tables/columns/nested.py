@@ -119,7 +119,7 @@ class EntryColumn:
         return replace(self, descending=entries.descending())
 
     def _cells(self, batch: pa.RecordBatch) -> tuple[Columns, pa.Array, pa.Array]:
-        """Give the places where the entries of each row start, their labels and their scores."""
+        """Return the places where the entries of each row start, their labels and their scores."""
         lists, fields = batch.column(self.name), self.fields
         if pa.types.is_map(self.kind):
             lists = pc.cast(lists, pa.list_(pa.struct(fields)))
@@ -153,7 +153,7 @@ NestedColumn = StructColumn | EntryColumn
 
 
 def nested_column(field: pa.Field, *, partial: bool) -> NestedColumn | None:
-    """Tell how a column of a nested type can hold confidences, if it can."""
+    """Return how a column of a nested type can hold confidences, if it can."""
     kind, types = field.type, pa.types
     if types.is_struct(kind):
         is_candidate = kind.num_fields > 0 and all(_is_number(each.type) for each in kind)

@@ -72,7 +72,7 @@ class ColumnOutput:
         return places
 
     def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
-        """Give the schema of the result; refuse columns that do not fit the options."""
+        """Return the schema of the result; refuse columns that do not fit the options."""
         update = self.rewriting.options.update_column
         if update in self.source.names:
             raise UnlabelError(

@@ -65,7 +65,7 @@ class ColumnPredictions:
             progress(done)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a column of a name."""
+        """Whether there is a column of a name."""
         return name in self.table.schema.names
 
     def require_truth(self, name: str) -> None:

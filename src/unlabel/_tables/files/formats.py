@@ -101,7 +101,7 @@ def open_table(path: str | os.PathLike[str], reading: Reading | None = None) -> 
 
 
 def format_of(path: Path, given: Format | None = None) -> Format:
-    """Tell the format of a table: the one that is given, or else the one of the file's ending."""
+    """Return the format of a table: the one that is given, or else the one of the file's ending."""
     if path != STANDARD:
         return given or by_ending(path, ENDINGS)
     if given is None:
@@ -159,7 +159,7 @@ def _reading(path: Path, kind: Format) -> AbstractContextManager[None]:
 
 
 def rows_at_once(entries: int) -> int:
-    """Give the number of rows, with so many entries each, that memory is taken for."""
+    """Return the number of rows, with so many entries each, that memory is taken for."""
     return max(1, min(BATCH_ROWS, BATCH_ENTRIES // max(1, entries)))
 
 
@@ -201,7 +201,7 @@ def _open_parquet(path: Path) -> Table:
 
 
 def _parquet_entries(file: pa.parquet.ParquetFile) -> int:
-    """Give the number of entries per row, those of lists too, on average."""
+    """Return the number of entries per row, those of lists too, on average."""
     stored, columns = file.metadata, range(file.metadata.num_columns)
     lists = [at for at in columns if file.schema.column(at).max_repetition_level > 0]
     groups = [stored.row_group(at) for at in range(stored.num_row_groups)] if lists else []

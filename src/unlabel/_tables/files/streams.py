@@ -93,7 +93,7 @@ def _standard_output() -> Iterator[BinaryIO]:
 
 
 def shown(path: Path, standard: str = "standard input") -> Path:
-    """Give the name of a file for messages."""
+    """Return the name of a file for messages."""
     return Path(standard) if path == STANDARD else path
 
 

@@ -76,7 +76,7 @@ def _at_once(write: Write, file: BinaryIO) -> Write:
 
 
 def output_format(path: Path, like: Table | None) -> Format:
-    """Tell the format of an output: its ending's, or the input's on standard output."""
+    """Return the format of an output: its ending's, or the input's on standard output."""
     return format_of(path, like.format if like is not None and path == STANDARD else None)
 
 

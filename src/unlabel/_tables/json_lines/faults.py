@@ -57,7 +57,7 @@ def fault(error: BaseException | None, text: bytes | Raw, field: str = "") -> st
 
 
 def _misfit(what: str, at: str) -> str:
-    """Say that a value is JSON, but not of the kind that belongs there."""
+    """Return that a value is JSON, but not of the kind that belongs there."""
     where = f" ({at})" if at else ""
     if (pair := re.match("Expected `(.+)`, got `(.+)`", what)) is not None:
         wanted = dict.fromkeys(KINDS.get(kind, kind) for kind in pair[1].split(" | "))
@@ -73,7 +73,7 @@ def _misfit(what: str, at: str) -> str:
 def may_repeat(
     text: bytes, objects: Sequence[dict[str, Any]], values: Iterable[Raw] | None = None
 ) -> bool:
-    """Tell whether a name may stand twice in objects, of which decoding keeps the last alone.
+    """Whether a name may stand twice in objects, of which decoding keeps the last alone.
 
     Then the text has more colons than the names that were kept and the `values`, by default
     all of the objects', account for.

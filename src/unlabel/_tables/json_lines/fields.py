@@ -110,7 +110,7 @@ class Fields:
         self._opened: dict[Path, list[Any]] = {}
 
     def values(self, path: Path) -> list[Any]:
-        """Give the undecoded value at a path in each line, None where there is none."""
+        """Return the undecoded value at a path in each line, None where there is none."""
         if not path:
             return self.lines
         step = path[-1]
@@ -122,7 +122,7 @@ class Fields:
         return [_item(container, step) for container in self.containers(path[:-1])]
 
     def required(self, path: Path) -> list[Raw]:
-        """Give the undecoded value at a path in each line, and refuse lines that have none."""
+        """Return the undecoded value at a path in each line, and refuse lines that have none."""
         values = self.values(path)
         if None in values:
             raise UnlabelError(
@@ -235,7 +235,7 @@ def refuse_repeats(values: Sequence[Raw], path: Path) -> None:
 
 
 def _item(container: Any, step: Any) -> Any:
-    """Give an item of an object or a list, None if it has none."""
+    """Return an item of an object or a list, None if it has none."""
     if isinstance(container, dict):
         return container.get(step)
     if isinstance(container, list) and isinstance(step, int) and step < len(container):

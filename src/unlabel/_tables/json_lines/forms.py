@@ -146,7 +146,7 @@ class Search:
         return next(iter(chosen.values()), None)
 
     def _are_scores(self, form: Form, line: Any) -> bool:
-        """Tell whether numbers in an object are scores; those of unknown names are decimals."""
+        """Whether numbers in an object are scores; those of unknown names are decimals."""
         if not isinstance(form, ScoreObject):
             return True
         if self.known is None:
@@ -154,7 +154,7 @@ class Search:
         return self._fits(form, line)
 
     def _fits(self, form: Form, line: Any) -> bool:
-        """Tell whether a line names labels of the model."""
+        """Whether a line names labels of the model."""
         if self.known is None:
             return True
         known = {*self.known, *map(str.strip, self.known)}
@@ -186,7 +186,7 @@ def form_at(value: Any, path: Path) -> Form | None:
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a decoded value is a number."""
+    """Whether a decoded value is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -64,7 +64,7 @@ class Block(NamedTuple):
         return values, numbers
 
     def _numbers(self, values: int) -> Sequence[int] | None:
-        """Give the lines of so many objects or lists, or None if not each line has just one.
+        """Return the lines of so many objects or lists, or None if not each line has just one.
 
         Decoding allows a value over several lines and several in one. Within a value no ``}``
         or ``]`` is followed by ``{`` or ``[``: if every line starts and ends with those, none

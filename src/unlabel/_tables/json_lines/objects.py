@@ -42,7 +42,7 @@ class ScoreObject:
         return {self.path}
 
     def labels_in(self, line: Any) -> list[Label]:
-        """Give the labels that a decoded line names."""
+        """Return the labels that a decoded line names."""
         return list(value_at(line, self.path))
 
     def read(self, fields: Fields, positions: Positions) -> Named:
@@ -81,7 +81,7 @@ class LabelFields:
         return {(label,) for label in self.labels}
 
     def labels_in(self, line: Any) -> list[Label]:
-        """Give the labels that a decoded line names."""
+        """Return the labels that a decoded line names."""
         return [label for label in self.labels if label in line]
 
     def read(self, fields: Fields, positions: Positions) -> Named:

@@ -45,7 +45,7 @@ class JsonPart:
         return len(self.numbers)
 
     def place(self, row: int) -> str:
-        """Say where a row is, for messages."""
+        """Return where a row is, for messages."""
         return f"line {self.numbers[row]}"
 
     @cached_property
@@ -64,7 +64,7 @@ class JsonPart:
         return entries.rows(own.classes, partial=own.reading.partial)
 
     def elsewhere(self) -> Float64s | None:
-        """Give the mass that each row names for labels that the model does not have, if any may."""
+        """Return the mass that each row names for labels that the model lacks, if any may."""
         own, entries = self.predictions, self._named.entries
         if own.reading.other_labels != "removed":
             return None
@@ -73,18 +73,18 @@ class JsonPart:
         return np.bincount(others.of_row, mass, minlength=len(self)).astype(np.float64)
 
     def descending(self) -> Booleans:
-        """Tell which lines name no label before one with a larger score, where a form sorts."""
+        """Return which lines name no label before one with a larger score, where a form sorts."""
         if not self.predictions.form.sorts:
             return np.zeros(len(self), dtype=np.bool_)
         return self._named.entries.descending()
 
     def cells(self, name: str) -> pa.Array:
-        """Give the values of a field beside the confidences."""
+        """Return the values of a field beside the confidences."""
         own = self.predictions
         return self.fields.cells(own.path_of(name), as_texts=name == own.updated)
 
     def others(self) -> dict[str, pa.Array]:
-        """Give the fields beside the confidences that have a single value in the first line."""
+        """Return the fields beside the confidences that have a single value in the first line."""
         own = self.predictions
         first = own.first if isinstance(own.first, dict) else {}
         found = {}
@@ -174,7 +174,7 @@ class JsonPredictions:
         return self._found[name]
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a field of a name beside the confidences."""
+        """Whether there is a field of a name beside the confidences."""
         return self._find(name) is not None and not self.is_own(name)
 
     def path_of(self, name: str) -> FieldPath:
@@ -182,7 +182,7 @@ class JsonPredictions:
         return self._find(name) or (name,)
 
     def is_own(self, name: str) -> bool:
-        """Tell whether a field has the labels or scores of the predictions."""
+        """Whether a field has the labels or scores of the predictions."""
         path = self.path_of(name)
         return any(path[: len(own)] == own for own in self.form.own)
 

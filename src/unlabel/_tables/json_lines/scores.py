@@ -96,7 +96,7 @@ class Form(Protocol):
         """The places of the labels and the scores."""
 
     def labels_in(self, line: Any) -> list[Label]:
-        """Give the labels that a decoded line names."""
+        """Return the labels that a decoded line names."""
 
     def read(self, fields: Fields, positions: Positions) -> Named:
         """Read the scores of all lines."""
@@ -122,7 +122,7 @@ class EntryList:
         return {self.path}
 
     def labels_in(self, line: Any) -> list[Label]:
-        """Give the labels that a decoded line names."""
+        """Return the labels that a decoded line names."""
         return [entry[self.label] for entry in value_at(line, self.path)]
 
     @cached_property
@@ -192,7 +192,7 @@ class Pair(TwoFields):
     words: ClassVar[str] = "a label and its score"
 
     def labels_in(self, line: Any) -> list[Label]:
-        """Give the labels that a decoded line names."""
+        """Return the labels that a decoded line names."""
         return [value_at(line, (*self.place, self.label))]
 
     def read(self, fields: Fields, positions: Positions) -> Named:
@@ -223,7 +223,7 @@ class TwoLists(TwoFields):
     words: ClassVar[str] = "lists of labels and of scores"
 
     def labels_in(self, line: Any) -> list[Label]:
-        """Give the labels that a decoded line names."""
+        """Return the labels that a decoded line names."""
         return list(value_at(line, (*self.place, self.label)))
 
     def read(self, fields: Fields, positions: Positions) -> Named:

@@ -31,7 +31,7 @@ class LongOutput:
     columns: LongColumns
 
     def of(self, part: LongPart, rewritten: Rewritten) -> pa.RecordBatch:
-        """Give the rows of a part's results."""
+        """Return the rows of a part's results."""
         ids, labels, rows = self._order(part, rewritten)
         no_label = labels == rewritten.confidences.shape[1]
 
@@ -98,7 +98,7 @@ class LongOutput:
         return sources[np.lexsort((sources, sources != own, merge.targets))], merge.starts
 
     def schema(self, schema: pa.Schema, table: str) -> pa.Schema:
-        """Give the schema of the result; refuse columns that do not fit the options."""
+        """Return the schema of the result; refuse columns that do not fit the options."""
         update = self.rewriting.options.update_column
         if update in self.columns.names:
             raise UnlabelError(

@@ -79,7 +79,7 @@ class LongPart:
         return entries.rows(classes, partial=self.columns.partial)
 
     def cells(self, name: str) -> pa.Array:
-        """Give the cells of a column that has one value per id."""
+        """Return the cells of a column that has one value per id."""
         column = self.batch.column(name)
         if not pa.types.is_nested(column.type):  # which no option takes
             values = plain(column).dictionary_encode("encode").indices.to_numpy()
@@ -94,11 +94,11 @@ class LongPart:
         return self.of_first_rows(name)
 
     def of_first_rows(self, name: str) -> pa.Array:
-        """Give the cells of a column in the first row of each id."""
+        """Return the cells of a column in the first row of each id."""
         return taken(self.batch.column(name), self.starts[:-1])
 
     def others(self) -> dict[str, pa.Array]:
-        """Give the columns beside those of the scores, but for those that share a name."""
+        """Return the columns beside those of the scores, but for those that share a name."""
         times, own = Counter(self.batch.schema.names), {*self.columns.names}
         names = [name for name in times if times[name] == 1 and name not in own]
         return {name: self.of_first_rows(name) for name in names}
@@ -107,7 +107,7 @@ class LongPart:
         """Labels that the model does not have are refused."""
 
     def place(self, row: int) -> str:
-        """Say where an id is, for messages."""
+        """Return where an id is, for messages."""
         return self._place_of_row(int(self.starts[row]))
 
     def _place_of_row(self, at: int) -> str:
@@ -116,7 +116,7 @@ class LongPart:
 
 
 def shown_id(cell: pa.Scalar) -> object:
-    """Give an id as messages show it."""
+    """Return an id as messages show it."""
     value = cell.as_py()
     return value if isinstance(value, str | int | float) else str(value)
 

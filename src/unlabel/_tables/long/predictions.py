@@ -72,7 +72,7 @@ class LongPredictions:
             progress(done)
 
     def _ids(self, chunk: LongPart) -> pa.Array:
-        """Give the id of each row of confidences."""
+        """Return the id of each row of confidences."""
         return id_cells(chunk.of_first_rows(self.columns.id), self.columns.id)
 
     def _ids_from_the_start(self) -> Iterator[pa.Array]:
@@ -110,7 +110,7 @@ class LongPredictions:
             )
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a column of a name beside those of labels and scores."""
+        """Whether there is a column of a name beside those of labels and scores."""
         return name in self.table.schema.names and name not in self.columns.names
 
     def require_truth(self, name: str) -> None:

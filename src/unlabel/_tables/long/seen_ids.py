@@ -16,7 +16,7 @@ Hashes = npt.NDArray[np.int64]
 
 
 def id_cells(column: pa.Array, name: str) -> pa.Array:
-    """Give a column of ids in a type whose values can be compared."""
+    """Return a column of ids in a type whose values can be compared."""
     if isinstance(column.type, pa.BaseExtensionType):  # such as UUIDs
         column = column.storage
     column = plain(column)

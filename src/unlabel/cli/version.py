@@ -1,4 +1,4 @@
-"""What `unlabel --version` prints, with the extra `cli` and without it."""
+"""The line that `unlabel --version` prints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from unlabel._method import compiled
 
 
 def version_line() -> str:
-    """Return the version, and whether the loops are compiled."""
+    """Return what `unlabel --version` prints."""
     loops = "with" if compiled.is_available() else "without"
     return f"unlabel {version('unlabel')}, {loops} compiled loops"
