@@ -90,18 +90,16 @@ def check_statistics(
     method: Method, means: Float64s, shares: Float64s, removed: Columns, classes: Sequence[Label]
 ) -> None:
     """Refuse statistics of the removed columns that no reference rows could have given."""
-    steps = np.arange(len(removed))[:, None]
     removed_in = np.full(len(classes), len(removed))
-    removed_in[removed] = steps[:, 0]
+    removed_in[removed] = np.arange(len(removed))
+    steps = np.arange(0 if method == "mask" else len(removed))[:, None]
     for name, statistics, may_be_nonzero, least in (
         ("mean", means, removed_in >= steps, 1 - 1e-6),
         ("share", shares, removed_in > steps, 0.0),
     ):
-        shape = (0, len(classes)) if method == "mask" else may_be_nonzero.shape
+        shape = may_be_nonzero.shape
         if statistics.shape != shape:
             raise UnlabelError(f"The {name}s have the shape {statistics.shape}, not {shape}")
-        if method == "mask":
-            continue
         sums = statistics.sum(axis=1, keepdims=True)
         valid = np.isfinite(statistics) & (may_be_nonzero | (statistics == 0)) & (statistics >= 0)
         valid &= (sums > least) & (sums < 1 + 1e-6)

@@ -1,5 +1,6 @@
 import json
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,12 @@ def test_a_mask_of_many_labels_is_small(tmp_path):
     mask.save(tmp_path / "mask")
     assert (tmp_path / "mask").stat().st_size < 1 << 20
     row = np.full(20_000, 1 / 20_000)
-    np.testing.assert_allclose(OutputFilter.load(tmp_path / "mask").apply(row), 1 / 1000)
+    tracemalloc.start()
+    try:
+        np.testing.assert_allclose(OutputFilter.load(tmp_path / "mask").apply(row), 1 / 1000)
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20  # a matrix of booleans has 380 MB
+    finally:
+        tracemalloc.stop()
 
 
 # How much a file holds
