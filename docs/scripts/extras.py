@@ -19,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "tables" / "extras.md"
 FOR = {
-    "": "filters and the scikit-learn estimators",
+    "": "filters: fit, calibrate, apply, answer; metrics",
+    "sklearn": "scikit-learn classifiers with other labels",
     "cli": "the command `unlabel`, tables, the report and the page to explore",
     "onnx": "filters inside ONNX models",
     "serve": "a filter in front of a model server",
