@@ -70,7 +70,7 @@ class Task:
 
     @cached_property
     def is_removed(self) -> npt.NDArray[np.bool_]:
-        """Tell which of the judged rows are inputs of removed labels."""
+        """Return which of the judged rows are inputs of removed labels."""
         return np.isin(self.truth[self.halves[1]], self.removed)
 
     @cached_property
@@ -165,7 +165,7 @@ def by_count(task: Task) -> dict[str, Any]:
 
 
 def bands(judged: Sequence[Values]) -> dict[str, list[float]]:
-    """Give the 5%, 50% and 95% quantiles of every value."""
+    """Return the 5%, 50% and 95% quantiles of every value."""
     return {
         name: [float(q) for q in np.quantile([values[name] for values in judged], BAND)]
         for name in judged[0]

@@ -51,7 +51,7 @@ def _of_retrained(facts: Facts) -> Facts:
 
 
 def balanced(study: Study, repair_epochs: tuple[int, ...], resources: Resources) -> Study:
-    """Give a study the settings of UNSIR with the best balance; trials are stored in OUT."""
+    """Set up a study with the settings of UNSIR with the best balance; trials are stored in OUT."""
     file = resources.out / f"unsir-{study.set}-{study.architecture}.json"
     if not file.exists():
         stored = json.loads(unsir_balance.STORED.read_text(encoding="utf-8"))

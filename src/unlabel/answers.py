@@ -73,36 +73,6 @@ class AnswerRule:
         least = frozenset(given.items()) if isinstance(given, Mapping) else given
         return hash((least, self.max_removed_mass, self.unknown))
 
-    @property
-    def can_abstain(self) -> bool:
-        """Whether any row could be answered with unknown."""
-        return self != AnswerRule(unknown=self.unknown)
-
-    def least(self, classes: Sequence[Label]) -> Float64s:
-        """Return the confidence that each label of a result needs."""
-        given = self.min_confidence
-        if not isinstance(given, Mapping):
-            return np.full(len(classes), float(given))
-        least = np.full(len(classes), float(given.get(None, 0.0)))
-        column_of = {str(label): column for column, label in enumerate(classes)}
-        for name, share in given.items():
-            if name is not None and str(name) not in column_of:  # in a file labels are texts
-                raise no_such_label(name, classes, owner="filter's result")
-            if name is not None:
-                least[column_of[str(name)]] = share
-        return least
-
-    def labels(self, classes: Sequence[Label], columns: Columns) -> npt.NDArray[np.object_]:
-        """Return the labels of answers, given as columns of the result, -1 for unknown."""
-        if self.unknown is not None and self.unknown in classes:
-            raise UnlabelError(
-                f"{self.unknown!r} stands for unknown and is a label of the result: choose another",
-                argument="unknown",
-            )
-        names = np.empty(len(classes) + 1, dtype=object)
-        names[:-1], names[-1] = classes, self.unknown
-        return names[columns]
-
     @classmethod
     def fit(
         cls,
@@ -190,6 +160,31 @@ class AnswerRule:
             part.write_text("\n".join([*lines, ""]), encoding="utf-8", newline="\n")
 
 
+def can_abstain(rule: AnswerRule) -> bool:
+    """Whether any row could be answered with unknown."""
+    return rule != AnswerRule(unknown=rule.unknown)
+
+
+def check_rule(rule: AnswerRule, classes: Sequence[Label]) -> None:
+    """Raise an error for a rule that does not fit the labels of a result."""
+    _least(rule, classes)
+    if rule.unknown is not None and rule.unknown in classes:
+        raise UnlabelError(
+            f"{rule.unknown!r} stands for unknown and is a label of the result: choose another.",
+            argument="unknown",
+        )
+
+
+def answer_labels(
+    rule: AnswerRule, classes: Sequence[Label], columns: Columns
+) -> npt.NDArray[np.object_]:
+    """Return the labels of answers, given as columns of the result, -1 for unknown."""
+    check_rule(rule, classes)
+    names = np.empty(len(classes) + 1, dtype=object)
+    names[:-1], names[-1] = classes, rule.unknown
+    return names[columns]
+
+
 def answer_columns(
     rule: AnswerRule,
     classes: Sequence[Label],
@@ -202,10 +197,25 @@ def answer_columns(
         rows = np.where(allowed.lists[allowed.of_row], rows, 0.0)
     columns = rows.argmax(axis=1)
     largest = rows[np.arange(len(rows)), columns]
-    is_known = (largest >= rule.least(classes)[columns]) & (removed_mass <= rule.max_removed_mass)
+    is_known = (largest >= _least(rule, classes)[columns]) & (removed_mass <= rule.max_removed_mass)
     if allowed is not None:
         is_known &= rows.sum(axis=1) > NOTHING
     return np.where(is_known, columns, -1)
+
+
+def _least(rule: AnswerRule, classes: Sequence[Label]) -> Float64s:
+    """Return the confidence that each label of a result needs."""
+    given = rule.min_confidence
+    if not isinstance(given, Mapping):
+        return np.full(len(classes), float(given))
+    least = np.full(len(classes), float(given.get(None, 0.0)))
+    column_of = {str(label): column for column, label in enumerate(classes)}
+    for name, share in given.items():
+        if name is not None and str(name) not in column_of:  # in a file labels are texts
+            raise no_such_label(name, classes, owner="filter's result")
+        if name is not None:
+            least[column_of[str(name)]] = share
+    return least
 
 
 def _judged(filter: OutputFilter, labels: Any, answers: Columns) -> tuple[Booleans, Booleans]:

@@ -25,7 +25,7 @@ from unlabel._plans.outcome import Outcome, matched, outcome_of
 from unlabel._plans.plan_for import plan_for
 from unlabel._typing import KINDS, METHODS, Float64s, Floats, Kind, Label, Method
 from unlabel.allow import Allowed, allowed_rows
-from unlabel.answers import AnswerRule, answer_columns
+from unlabel.answers import AnswerRule, answer_columns, answer_labels
 from unlabel.errors import UnlabelError
 from unlabel.fitting import fit_filter
 from unlabel.labels import as_classes, listing
@@ -360,7 +360,7 @@ class OutputFilter:
         allowed = self._allowed(allow, allow_by, lead)
         found = self._run(rows, None if allowed is None else self._fine_dtype(rows))
         columns = answer_columns(rule, self.classes_out, found.rows, found.removed_mass, allowed)
-        return rule.labels(self.classes_out, columns).reshape(lead)
+        return answer_labels(rule, self.classes_out, columns).reshape(lead)
 
     def _rows(self, confidences: Any) -> tuple[Floats, tuple[int, ...]]:
         """Return rows, and the shape of the array that they are the last dimension of."""

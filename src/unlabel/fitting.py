@@ -136,9 +136,10 @@ def _remarks(removed: list[Label], references: list[Columns]) -> Iterator[str]:
         yield f"No reference rows of {listing(none)}: masked, which needs none."
     few = [label for label, size in sizes.items() if 0 < size < FEW_REFERENCES]
     if few:
+        least = min(few, key=sizes.__getitem__)
         yield (
-            f"Fewer than {FEW_REFERENCES} reference rows of {listing(few)}, at least "
-            f"{min(map(sizes.__getitem__, few))}: a mask may be as good."
+            f"Fewer than {FEW_REFERENCES} reference rows of {listing(few)} ({least!r} has "
+            f"{sizes[least]}): a mask may be as good."
         )
 
 

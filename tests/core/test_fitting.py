@@ -74,7 +74,7 @@ def test_few_reference_rows_are_remarked_on():
     rows, labels = outputs(120)
     few = (labels != "cat") | (np.arange(480) < 99)
     assert remarks(rows[few], labels[few], remove=["dog", "cat"]) == [
-        "Fewer than 100 reference rows of 'cat', at least 99: a mask may be as good."
+        "Fewer than 100 reference rows of 'cat' ('cat' has 99): a mask may be as good."
     ]
     assert remarks(rows, labels, remove=["dog", "cat"]) == []
     assert remarks(rows[few], labels[few], remove=["cat"], method="mask") == []

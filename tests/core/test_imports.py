@@ -14,7 +14,7 @@ LAYERS = [
     ("_typing", "_printing", "errors"),
     ("labels",),
     ("_method", "_skipped"),
-    ("validation", "_version"),
+    ("validation",),
     ("_files", "_plans", "plan"),
     ("allow",),
     ("answers", "fitting", "_joining"),

@@ -24,7 +24,7 @@ PUBLIC = [
     (
         unlabel.AnswerRule(),
         # The last three are for other parts of the package.
-        "fit load save min_confidence max_removed_mass unknown can_abstain least labels",
+        "fit load save min_confidence max_removed_mass unknown",
     ),
     (
         PLAN.check(["cat", "dog"]),

@@ -19,7 +19,7 @@ from unlabel._tables.partial import filter_partial, require_partial
 from unlabel._tables.predictions import Part, Reading
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.allow import Allowed, BoundLists
-from unlabel.answers import AnswerRule, answer_columns
+from unlabel.answers import AnswerRule, answer_columns, check_rule
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter, outcome_of_filter
 
@@ -88,8 +88,7 @@ class Rewriting:
         if not (options.top_label or options.only_changed or options.update_column):
             problem = "A rule decides about answers, and none is written: add the top label."
             raise UnlabelError(problem, argument="rule")
-        rule.least(self.fitted.classes_out)  # refuses labels that the result does not have
-        rule.labels(self.fitted.classes_out, np.empty(0, dtype=np.intp))
+        check_rule(rule, self.fitted.classes_out)
 
     def _refuse_whole_row_options(self) -> None:
         if self.options.allow is not None:

@@ -32,7 +32,7 @@ from unlabel.cli.output import Quiet, console, progress_bar
 from unlabel.errors import UnlabelError
 from unlabel.evaluation.truth import Truth
 
-CONDITION_IS_MET = 3  # the exit code
+CONDITION_IS_MET = 1  # the exit code: a check says no
 
 
 def evaluate(

@@ -11,7 +11,7 @@ import numpy as np
 
 from unlabel._typing import Booleans, Columns, Float64s, Floats
 from unlabel.allow import Allowed, bind
-from unlabel.answers import AnswerRule, answer_columns
+from unlabel.answers import AnswerRule, answer_columns, can_abstain, check_rule
 from unlabel.errors import UnlabelError
 from unlabel.filter import FilteredRows, OutputFilter, outcome_of_filter, require_filter
 from unlabel.labels import listing
@@ -330,14 +330,14 @@ class ServedFilter:
 
 def _named(rule: AnswerRule, fitted: OutputFilter) -> AnswerRule:
     """Return a rule whose unknown is a string, as answers are, or raise why it cannot be used."""
-    rule.least(fitted.classes_out)
+    check_rule(rule, fitted.classes_out)
     if rule.unknown is None:
-        if rule.can_abstain:
+        if can_abstain(rule):
             raise UnlabelError(
                 "The rule can answer with unknown and has no name for it: give it one.",
                 argument="rule",
             )
         return rule
     rule = replace(rule, unknown=str(rule.unknown))
-    rule.labels([*map(str, fitted.classes_out)], np.zeros(0, dtype=np.intp))
+    check_rule(rule, [*map(str, fitted.classes_out)])
     return rule

@@ -15,7 +15,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _is_fitted, check_is_fitted, column_or_1d
 
 from unlabel._typing import Floats, Label, Method
-from unlabel.answers import AnswerRule
+from unlabel.answers import AnswerRule, can_abstain
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import fit_filter
@@ -175,7 +175,7 @@ class RelabeledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _answers(self, confidences: Any) -> npt.NDArray[Any]:
         rule = AnswerRule() if self.rule is None else self.rule
-        if rule.can_abstain and rule.unknown is None:
+        if can_abstain(rule) and rule.unknown is None:
             raise UnlabelError(
                 "The rule can answer with unknown and has no name for it: name it with "
                 "AnswerRule(unknown=...).",
