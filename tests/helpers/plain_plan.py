@@ -118,8 +118,9 @@ def changes_of(draw, labels, *, removed=None, with_splits=True):
     if removed is None:
         removed = draw(st.permutations(labels))[: draw(st.integers(0, len(labels) - 1))]
     staying = [label for label in labels if label not in removed]
-    to = st.sampled_from([*staying, *(new for new in NEW_LABELS if new not in removed)])
-    weights = st.lists(st.integers(1, 9), min_size=2, max_size=4)
+    names = dict.fromkeys([*staying, *(new for new in NEW_LABELS if new not in removed)])
+    to = st.sampled_from([*names])
+    weights = st.lists(st.integers(1, 9), min_size=2, max_size=min(4, len(names)))
 
     @st.composite
     def split(draw):

@@ -65,6 +65,8 @@ def fit_temperature(rows: Float64s, kind: Kind, columns: Columns) -> float:
         sharpness = min(max(sharpness - step, sharpness / 4), sharpness * 4)
         if abs(step) < PRECISION * sharpness or not 1 / HOTTEST <= sharpness <= 1 / COLDEST:
             break
+    else:  # it would go on: the loss has no minimum
+        sharpness = np.inf if sharpness > 1 else 0.0
     if not 1 / HOTTEST < sharpness < 1 / COLDEST:
         why = (
             "the confidences are right in nearly all of these rows. Give rows that the model was "

@@ -104,6 +104,13 @@ def test_a_temperature_beyond_the_bounds_is_refused(sharpness, words):
         fitted_to(rows, truth)
 
 
+def test_rows_that_are_all_right_alike_give_no_temperature():
+    truth = np.arange(120) % 3
+    rows = np.where(np.eye(3, dtype=bool)[truth], 0.98, 0.01)  # each step is as long as the last
+    with pytest.raises(UnlabelError, match="right in nearly all"):
+        fitted_to(rows, truth)
+
+
 # In the filter
 
 
