@@ -50,6 +50,7 @@ def fit(
     method: str = "osr",
     calibrate: bool = False,
     ignore: Any = None,
+    allow_chance: bool = True,
 ) -> OutputFilter:
     """Return a fitted filter; without confidences, the one that a plan alone makes: a mask.
 
