@@ -280,7 +280,7 @@ def test_failed_conditions_come_first(folder):
         *("evaluate", folder / "base.parquet", "--remove", "cat", "--fail-if", "changed > 0"),
         *("--markdown", folder / "s.md", "--force"),
     )
-    assert code == 3
+    assert code == 1
     markdown = (folder / "s.md").read_text()
     assert "**Failed:**\n\n- <code>'changed &#62; 0' holds&#58; OSR has " in markdown
     assert markdown.index("Failed") < markdown.index("| Rows |")
