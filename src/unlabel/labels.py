@@ -59,8 +59,10 @@ def as_labels(values: Any, argument: str | None = None) -> tuple[Label, ...]:
         kind = "table" if dimensions > 1 else type(values).__name__
         problem = f"The labels are given as {kind}: give a list, in order."
         raise UnlabelError(problem, argument=argument)
-    try:
-        labels = tuple(map(plain_label, values))
+    values = values.tolist() if isinstance(values, np.ndarray) else [*values]
+    try:  # strings, the usual case, are looked at together
+        are_plain = {*map(type, values)} == {str} and not SURROGATES.search("".join(values))
+        labels = tuple(values if are_plain else map(plain_label, values))
     except UnlabelError as error:
         error.argument = argument
         raise
