@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlabel._files import allow_file
+from unlabel._files.text_file import TABLES, parse_json, read_text, table_rows
 from unlabel._plans.outcome import changes_by_column, matched
-from unlabel._plans.text import in_words
+from unlabel._plans.parts import in_words
 from unlabel._typing import Booleans, Columns, Label
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import SHORT, as_labels, is_missing, listing, no_such_label, plain_label
@@ -83,7 +83,7 @@ def bind(
            [ True,  True]])
     """
     path = allow if isinstance(allow, str | os.PathLike) else None
-    given = allow if path is None else allow_file.read(path)
+    given = allow if path is None else _read(path)
     with located(path):
         lists = {"": given}
         if isinstance(given, Mapping):
@@ -157,3 +157,27 @@ def allowed_rows(
         row = int(matrix.any(axis=1).argmin())
         raise UnlabelError("No label is allowed: allow at least one.", argument="allow", row=row)
     return Allowed(matrix, np.arange(n_rows))
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Return the labels of each list, from a pair per line or an object of lists."""
+    text, ending = read_text(path, (*TABLES, ".json"))
+    with located(path):
+        lists = _table(text) if ending in TABLES else parse_json(text)
+        if not isinstance(lists, dict) or not lists:
+            raise UnlabelError("It has no lists: write the labels of each list under its name.")
+        return lists
+
+
+def _table(text: str) -> dict[str, list[str]]:
+    lists: dict[str, dict[str, None]] = {}
+    for line, (name, label) in table_rows(text, [["list"], ["label"]]):
+        if not name or not label:
+            missing = "label" if name else "list"
+            raise UnlabelError(f"It has no {missing}: write one, or drop the line.", row=line)
+        labels = lists.setdefault(name, {})
+        if label in labels:
+            problem = f"It repeats {SHORT.repr(label)} in {SHORT.repr(name)}: give it once."
+            raise UnlabelError(problem, row=line)
+        labels[label] = None
+    return {name: [*labels] for name, labels in lists.items()}

@@ -17,19 +17,17 @@ import numpy.typing as npt
 from unlabel._files import filter_file
 from unlabel._joining import joined
 from unlabel._method.recipe import Recipe
-from unlabel._method.restrict import restrict
-from unlabel._method.run import Filtered, run
+from unlabel._method.run import Filtered, restrict, run
 from unlabel._method.statistics import check_statistics
 from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel._plans.outcome import Outcome, matched, outcome_of
-from unlabel._plans.plan_for import plan_for
 from unlabel._typing import KINDS, METHODS, Float64s, Floats, Kind, Label, Method
 from unlabel.allow import Allowed, allowed_rows
 from unlabel.answers import AnswerRule, answer_columns, answer_labels
 from unlabel.errors import UnlabelError
 from unlabel.fitting import fit_filter
 from unlabel.labels import as_classes, listing
-from unlabel.plan import LabelPlan
+from unlabel.plan import LabelPlan, plan_for
 from unlabel.validation import as_array, bad_row, choice
 
 

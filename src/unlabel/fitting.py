@@ -12,11 +12,11 @@ from unlabel._method.sampling import Hashes, row_hashes, text_hashes
 from unlabel._method.statistics import fit_steps
 from unlabel._method.temperature import at_temperature, fit_temperature
 from unlabel._plans.outcome import REMOVED, outcome_of
-from unlabel._plans.plan_for import plan_for
 from unlabel._skipped import SkippedRows
 from unlabel._typing import KINDS, METHODS, Columns, Float64s, Floats, Kind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.labels import as_classes, listing
+from unlabel.plan import plan_for
 from unlabel.validation import (
     as_array,
     check_rows,
