@@ -39,8 +39,7 @@ class BoundLists:
         """Find each row's list by its name; whole floats are named as whole numbers."""
         if self.names is None:
             if names is not None:
-                problem = "The allowed labels have no names: give a mapping from names to lists."
-                raise UnlabelError(problem, argument="allow")
+                raise _nameless()
             return Allowed(self.lists, np.zeros(n_rows, dtype=np.intp))
         if names is None:
             problem = "The lists have names: give the name of each row's list."
@@ -125,6 +124,11 @@ def _not_given(
     return UnlabelError(problem, argument="allow")
 
 
+def _nameless() -> UnlabelError:
+    problem = "The allowed labels have no names: give a mapping from names to lists."
+    return UnlabelError(problem, argument="allow")
+
+
 def _text(name: Any) -> str:
     """Return the name of a list as text, empty where it is missing."""
     try:
@@ -147,6 +151,8 @@ def allowed_rows(
     """
     if getattr(allow, "dtype", None) != np.bool_:
         return bind(allow, classes_out, plan, classes_in).of_rows(allow_by, prod(lead))
+    if allow_by is not None:
+        raise _nameless()
     shape, n_rows = (*lead, len(classes_out)), prod(lead)
     matrix = np.asarray(allow)
     if matrix.shape != shape:

@@ -73,7 +73,7 @@ def fit_filter(
     truth = np.full(len(rows), -1)
     if labels is not None:
         if len(lead) > 1:
-            values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+            values = np.asanyarray(labels, dtype=None if hasattr(labels, "__array__") else object)
             labels = values.ravel() if values.shape == lead else values
         truth = true_columns(labels, names, len(rows), skipped, outcome.classes)
     elif calibrate or (method == "osr" and len(outcome.removed)):
