@@ -119,8 +119,8 @@ def _not_given(
     gone = [f"{SHORT.repr(text)} is now {became[text]}" for text in texts if text in became]
     if not gone:
         return no_such_label(texts[0], classes_out, owner="filter's result", argument="allow")
-    more = f" and {len(gone) - MOST_NAMED:,} more" if len(gone) > MOST_NAMED else ""
-    problem = f"The filter changes allowed labels: {', '.join(gone[:MOST_NAMED])}{more}."
+    shown = ", ".join(gone if len(gone) <= MOST_NAMED else [*gone[:MOST_NAMED], "..."])
+    problem = f"The filter changes allowed labels: {shown}. List labels of its result."
     return UnlabelError(problem, argument="allow")
 
 
@@ -165,25 +165,16 @@ def allowed_rows(
     return Allowed(matrix, np.arange(n_rows))
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Return the labels of each list, from a pair per line or an object of lists."""
+def _read(path: str | os.PathLike[str]) -> Any:
+    """Return the lists of a file: a pair of a list and a label per line, or JSON."""
     text, ending = read_text(path, (*TABLES, ".json"))
     with located(path):
-        lists = _table(text) if ending in TABLES else parse_json(text)
-        if not isinstance(lists, dict) or not lists:
-            raise UnlabelError("It has no lists: write the labels of each list under its name.")
+        if ending == ".json":
+            return parse_json(text)
+        lists: dict[str, list[str]] = {}
+        for line, (name, label) in table_rows(text, [["list"], ["label"]]):
+            if not name or not label:
+                missing = "label" if name else "list"
+                raise UnlabelError(f"It has no {missing}: write one, or drop the line.", row=line)
+            lists.setdefault(name, []).append(label)
         return lists
-
-
-def _table(text: str) -> dict[str, list[str]]:
-    lists: dict[str, dict[str, None]] = {}
-    for line, (name, label) in table_rows(text, [["list"], ["label"]]):
-        if not name or not label:
-            missing = "label" if name else "list"
-            raise UnlabelError(f"It has no {missing}: write one, or drop the line.", row=line)
-        labels = lists.setdefault(name, {})
-        if label in labels:
-            problem = f"It repeats {SHORT.repr(label)} in {SHORT.repr(name)}: give it once."
-            raise UnlabelError(problem, row=line)
-        labels[label] = None
-    return {name: [*labels] for name, labels in lists.items()}

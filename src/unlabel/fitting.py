@@ -93,10 +93,9 @@ def fit_filter(
     means = shares = np.zeros((0, len(names)))
     remarks: list[str] = []
     if method == "osr":
-        given = [at_temperature(_exact(rows[at]), kind, temperature) for at in references]
-        kinds = {each for _, each in given} or {kind}
-        steps = [calibrated for calibrated, _ in given]
-        means, shares = fit_steps(steps, outcome.removed, len(names), kinds.pop())
+        given = [at_temperature(_exact(rows[at]), kind, temperature)[0] for at in references]
+        given_kind: Kind = kind if temperature == 1 else "logits"
+        means, shares = fit_steps(given, outcome.removed, len(names), given_kind)
         remarks += _remarks([names[c] for c in outcome.removed.tolist()], references)
         remarks += _training_rows(rows, truth, references)
     state = {"classes_in": names, "plan": plan, "means": means, "shares": shares}

@@ -207,3 +207,6 @@ def test_lists_are_read_from_csv_tsv_and_json(tmp_path):
     for ending in (".csv", ".tsv", ".json"):
         found = doors.apply(MASK, rows, allow=tmp_path / f"lists{ending}", allow_by=names)
         np.testing.assert_array_equal(found, expected)
+    (tmp_path / "one.json").write_text('["ant", "bee"]')
+    found = doors.apply(MASK, rows, allow=tmp_path / "one.json")
+    np.testing.assert_array_equal(found, doors.apply(MASK, rows, allow=["ant", "bee"]))
