@@ -183,8 +183,9 @@ class OutputFilter:
         names = as_classes(classes)
         plan = plan if isinstance(plan, LabelPlan) else LabelPlan(plan)
         counts = (0,) * len(outcome_of(plan, names).removed)
-        state = {"classes_in": names, "plan": plan, "counts": counts, "method": "mask"}
-        return cls(means=(none := np.zeros((0, len(names)))), shares=none, kind=kind, **state)
+        none = np.zeros((0, len(names)))
+        state: dict[str, Any] = {"classes_in": names, "plan": plan, "counts": counts}
+        return cls(**state, means=none, shares=none, method="mask", kind=kind)
 
     def __post_init__(self) -> None:
         classes = as_classes(self.classes_in)
@@ -355,8 +356,7 @@ class OutputFilter:
         given = as_array(confidences, self.classes_in, self.classes_out)
         rows, dtype, allowed = given.reshape(-1, len(self.classes_in)), given.dtype, None
         if allow is not None or allow_by is not None:
-            labels = self.classes_out, self.plan, self.classes_in
-            allowed = allowed_rows(allow, allow_by, *labels, given.shape[:-1])
+            allowed = allowed_rows(allow, allow_by, self, given.shape[:-1])
             # Keeps what little the allowed labels may have.
             is_linear = self.kind == "probabilities" and self.temperature == 1
             dtype = np.promote_types(dtype, np.float32 if is_linear else np.float64)
