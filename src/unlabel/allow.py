@@ -6,17 +6,19 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unlabel._files import allow_file
-from unlabel._plans.outcome import changes_by_column, matched
-from unlabel._plans.text import in_words
+from unlabel._files.text_file import TABLES, parse_json, read_text, table_rows
+from unlabel._plans.outcome import changes_by_column
+from unlabel._plans.parts import in_words
 from unlabel._typing import Booleans, Columns, Label
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import SHORT, as_labels, is_missing, listing, no_such_label, plain_label
-from unlabel.plan import LabelPlan
+
+if TYPE_CHECKING:
+    from unlabel.filter import OutputFilter
 
 MOST_NAMED = 8
 
@@ -39,8 +41,7 @@ class BoundLists:
         """Find each row's list by its name; whole floats are named as whole numbers."""
         if self.names is None:
             if names is not None:
-                problem = "The allowed labels have no names: give a mapping from names to lists."
-                raise UnlabelError(problem, argument="allow")
+                raise _nameless()
             return Allowed(self.lists, np.zeros(n_rows, dtype=np.intp))
         if names is None:
             problem = "The lists have names: give the name of each row's list."
@@ -63,27 +64,26 @@ class BoundLists:
         return Allowed(self.lists, of_row)
 
 
-def bind(
-    allow: Any, classes_out: Sequence[Label], plan: LabelPlan, classes_in: Sequence[Label]
-) -> BoundLists:
+def bind(allow: Any, fitted: OutputFilter) -> BoundLists:
     """Find the labels of lists among those of a filter's result.
 
     Parameters
     ----------
     allow : labels, mapping of names to labels, or path
         The path of a .csv or .tsv file with the columns ``list`` and ``label``, or .json.
-    classes_out, plan, classes_in
-        Of the filter.
+    fitted : OutputFilter
 
     Examples
     --------
-    >>> bound = bind({"DE": ["cat"], "AU": ["cat", "dog"]}, ["cat", "dog"], LabelPlan({}), [])
+    >>> from unlabel import OutputFilter
+    >>> same = OutputFilter.from_plan([], classes=["cat", "dog"])
+    >>> bound = bind({"DE": ["cat"], "AU": ["cat", "dog"]}, same)
     >>> bound.of_rows(["AU", "DE"], 2).lists
     array([[ True, False],
            [ True,  True]])
     """
     path = allow if isinstance(allow, str | os.PathLike) else None
-    given = allow if path is None else allow_file.read(path)
+    given = allow if path is None else _read(path)
     with located(path):
         lists = {"": given}
         if isinstance(given, Mapping):
@@ -92,12 +92,12 @@ def bind(
                 problem = "There is no list, or one without a name of its own: name each list."
                 raise UnlabelError(problem, argument="allow")
         labels = {name: _labels_of(name, each) for name, each in lists.items()}
-        column_of = {str(label): column for column, label in enumerate(classes_out)}
+        column_of = {str(label): column for column, label in enumerate(fitted.classes_out)}
         texts = dict.fromkeys(str(label) for each in labels.values() for label in each)
         others = [text for text in texts if text not in column_of]
         if others:
-            raise _not_given(others, classes_out, plan, classes_in)
-        allowed = np.zeros((len(labels), len(classes_out)), dtype=np.bool_)
+            raise _not_given(others, fitted)
+        allowed = np.zeros((len(labels), len(column_of)), dtype=np.bool_)
         for row, each in zip(allowed, labels.values(), strict=True):
             row[[column_of[str(label)] for label in each]] = True
         return BoundLists(tuple(lists) if isinstance(given, Mapping) else None, allowed)
@@ -111,17 +111,23 @@ def _labels_of(name: str, given: Any) -> tuple[Label, ...]:
         return labels
 
 
-def _not_given(
-    texts: Sequence[str], classes_out: Sequence[Label], plan: LabelPlan, classes_in: Sequence[Label]
-) -> UnlabelError:
+def _not_given(texts: Sequence[str], fitted: OutputFilter) -> UnlabelError:
     """Return an error for labels that a filter does not give, with what became of them."""
-    changes = changes_by_column(matched(plan, classes_in), classes_in)
-    became = {str(classes_in[column]): in_words(parts) for column, parts in changes.items()}
+    classes = fitted.classes_in
+    changes = changes_by_column(fitted.plan, classes)
+    became = {str(classes[column]): in_words(parts) for column, parts in changes.items()}
     gone = [f"{SHORT.repr(text)} is now {became[text]}" for text in texts if text in became]
     if not gone:
-        return no_such_label(texts[0], classes_out, owner="filter's result", argument="allow")
-    more = f" and {len(gone) - MOST_NAMED:,} more" if len(gone) > MOST_NAMED else ""
-    problem = f"The filter changes allowed labels: {', '.join(gone[:MOST_NAMED])}{more}."
+        return no_such_label(
+            texts[0], fitted.classes_out, owner="filter's result", argument="allow"
+        )
+    shown = ", ".join(gone if len(gone) <= MOST_NAMED else [*gone[:MOST_NAMED], "..."])
+    problem = f"The filter changes allowed labels: {shown}. List labels of its result."
+    return UnlabelError(problem, argument="allow")
+
+
+def _nameless() -> UnlabelError:
+    problem = "The allowed labels have no names: give a mapping from names to lists."
     return UnlabelError(problem, argument="allow")
 
 
@@ -133,27 +139,37 @@ def _text(name: Any) -> str:
         return str(name)
 
 
-def allowed_rows(
-    allow: Any,
-    allow_by: Any,
-    classes_out: Sequence[Label],
-    plan: LabelPlan,
-    classes_in: Sequence[Label],
-    lead: tuple[int, ...],
-) -> Allowed:
+def allowed_rows(allow: Any, allow_by: Any, fitted: OutputFilter, lead: tuple[int, ...]) -> Allowed:
     """Find what each row of an array with the leading dimensions `lead` may have.
 
     `allow` may also be a boolean array of the shape of the result.
     """
     if getattr(allow, "dtype", None) != np.bool_:
-        return bind(allow, classes_out, plan, classes_in).of_rows(allow_by, prod(lead))
-    shape, n_rows = (*lead, len(classes_out)), prod(lead)
+        return bind(allow, fitted).of_rows(allow_by, prod(lead))
+    if allow_by is not None:
+        raise _nameless()
+    shape, n_rows = (*lead, len(fitted.classes_out)), prod(lead)
     matrix = np.asarray(allow)
     if matrix.shape != shape:
         problem = f"The booleans have the shape {matrix.shape}: give the result's shape, {shape}."
         raise UnlabelError(problem, argument="allow")
-    matrix = matrix.reshape(n_rows, len(classes_out))
+    matrix = matrix.reshape(n_rows, shape[-1])
     if not matrix.any(axis=1).all():
         row = int(matrix.any(axis=1).argmin())
         raise UnlabelError("No label is allowed: allow at least one.", argument="allow", row=row)
     return Allowed(matrix, np.arange(n_rows))
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    """Return the lists of a file: a pair of a list and a label per line, or JSON."""
+    text, ending = read_text(path, (*TABLES, ".json"))
+    with located(path):
+        if ending == ".json":
+            return parse_json(text)
+        lists: dict[str, list[str]] = {}
+        for line, (name, label) in table_rows(text, [["list"], ["label"]]):
+            if not name or not label:
+                missing = "label" if name else "list"
+                raise UnlabelError(f"It has no {missing}: write one, or drop the line.", row=line)
+            lists.setdefault(name, []).append(label)
+        return lists

@@ -221,7 +221,7 @@ def _least(rule: AnswerRule, classes: Sequence[Label]) -> Float64s:
 def _judged(filter: OutputFilter, labels: Any, answers: Columns) -> tuple[Booleans, Booleans]:
     """Return which rows have a label that stays, and which answers are correct."""
     outcome = outcome_of(filter.plan, filter.classes_in)
-    distinct, positions = distinct_labels(np.ravel(np.asarray(labels, dtype=object)))
+    distinct, positions = distinct_labels(np.ravel(np.asanyarray(labels, dtype=object)))
     if len(positions) != len(answers):
         raise UnlabelError(f"{len(answers)} rows have {len(positions)} true labels: give one each")
     old = known_columns(distinct, filter.classes_in)[positions]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Iterable
@@ -17,12 +16,10 @@ import numpy.typing as npt
 from unlabel._files import filter_file
 from unlabel._joining import joined
 from unlabel._method.recipe import Recipe
-from unlabel._method.restrict import restrict
-from unlabel._method.run import Filtered, run
+from unlabel._method.run import Filtered, restrict, run
 from unlabel._method.statistics import check_statistics
 from unlabel._method.temperature import COLDEST, HOTTEST
 from unlabel._plans.outcome import Outcome, matched, outcome_of
-from unlabel._plans.plan_for import plan_for
 from unlabel._typing import KINDS, METHODS, Float64s, Floats, Kind, Label, Method
 from unlabel.allow import Allowed, allowed_rows
 from unlabel.answers import AnswerRule, answer_columns, answer_labels
@@ -184,18 +181,11 @@ class OutputFilter:
         array([[0.75, 0.25]])
         """
         names = as_classes(classes)
-        plan = plan_for(names, plan=plan)
-        none = np.zeros((0, len(names)))
+        plan = plan if isinstance(plan, LabelPlan) else LabelPlan(plan)
         counts = (0,) * len(outcome_of(plan, names).removed)
-        return cls(
-            classes_in=names,
-            plan=plan,
-            means=none,
-            shares=none,
-            counts=counts,
-            method="mask",
-            kind=kind,
-        )
+        none = np.zeros((0, len(names)))
+        state: dict[str, Any] = {"classes_in": names, "plan": plan, "counts": counts}
+        return cls(**state, means=none, shares=none, method="mask", kind=kind)
 
     def __post_init__(self) -> None:
         classes = as_classes(self.classes_in)
@@ -304,15 +294,14 @@ class OutputFilter:
         >>> found.confidences.round(3), found.removed_mass, found.not_allowed
         (array([[0.667, 0.333, 0.   ]]), array([0.2]), array([0.25]))
         """
-        rows, lead = self._rows(confidences)
-        allowed = self._allowed(allow, allow_by, lead)
-        out, mass, _ = self._run(rows, None if allowed is None else self._fine_dtype(rows))
+        rows, allowed, found = self._filtered(confidences, allow, allow_by)
+        out, lead = found.rows, rows.shape[:-1]
         not_allowed = np.zeros(len(out))
         if allowed is not None:
             not_allowed = restrict(out, *allowed)
             out = out.astype(rows.dtype, copy=False)
         out = out.reshape(*lead, out.shape[1])
-        return FilteredRows(out, mass.reshape(lead), not_allowed.reshape(lead))
+        return FilteredRows(out, found.removed_mass.reshape(lead), not_allowed.reshape(lead))
 
     def apply(self, confidences: Any, *, allow: Any = None, allow_by: Any = None) -> Floats:
         """Turn vectors over the model's labels into vectors over the result's labels.
@@ -356,34 +345,25 @@ class OutputFilter:
         array(['dog', None], dtype=object)
         """
         rule = AnswerRule() if rule is None else rule
-        rows, lead = self._rows(confidences)
-        allowed = self._allowed(allow, allow_by, lead)
-        found = self._run(rows, None if allowed is None else self._fine_dtype(rows))
+        rows, allowed, found = self._filtered(confidences, allow, allow_by)
         columns = answer_columns(rule, self.classes_out, found.rows, found.removed_mass, allowed)
-        return answer_labels(rule, self.classes_out, columns).reshape(lead)
+        return answer_labels(rule, self.classes_out, columns).reshape(rows.shape[:-1])
 
-    def _rows(self, confidences: Any) -> tuple[Floats, tuple[int, ...]]:
-        """Return rows, and the shape of the array that they are the last dimension of."""
-        rows = as_array(confidences, self.classes_in, self.classes_out)
-        lead = rows.shape[:-1]
-        return rows.reshape(math.prod(lead), rows.shape[-1]), lead
-
-    def _allowed(self, allow: Any, allow_by: Any, lead: tuple[int, ...]) -> Allowed | None:
-        if allow is None and allow_by is None:
-            return None
-        labels = self.classes_out, self.plan, self.classes_in
-        return allowed_rows(allow, allow_by, *labels, lead)
-
-    def _fine_dtype(self, rows: Floats) -> npt.DTypeLike:
-        """Return a type that keeps what little the allowed labels may have."""
-        is_linear = self.kind == "probabilities" and self.temperature == 1
-        return np.promote_types(rows.dtype, np.float32 if is_linear else np.float64)
-
-    def _run(self, rows: Floats, dtype: npt.DTypeLike | None) -> Filtered:
+    def _filtered(
+        self, confidences: Any, allow: Any, allow_by: Any
+    ) -> tuple[Floats, Allowed | None, Filtered]:
+        """Return the array that was given, what its rows may have, and its rows filtered."""
+        given = as_array(confidences, self.classes_in, self.classes_out)
+        rows, dtype, allowed = given.reshape(-1, len(self.classes_in)), given.dtype, None
+        if allow is not None or allow_by is not None:
+            allowed = allowed_rows(allow, allow_by, self, given.shape[:-1])
+            # Keeps what little the allowed labels may have.
+            is_linear = self.kind == "probabilities" and self.temperature == 1
+            dtype = np.promote_types(dtype, np.float32 if is_linear else np.float64)
         found = run(self._recipe, rows, self.kind, dtype)
         if found.first_bad >= 0:
             raise bad_row(rows, found.first_bad, self.kind, self.classes_in)
-        return found
+        return given, allowed, found
 
     def then(self, second: OutputFilter) -> OutputFilter:
         """Return one filter that does what this one and then a second one do.

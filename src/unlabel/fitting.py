@@ -12,11 +12,11 @@ from unlabel._method.sampling import Hashes, row_hashes, text_hashes
 from unlabel._method.statistics import fit_steps
 from unlabel._method.temperature import at_temperature, fit_temperature
 from unlabel._plans.outcome import REMOVED, outcome_of
-from unlabel._plans.plan_for import plan_for
 from unlabel._skipped import SkippedRows
 from unlabel._typing import KINDS, METHODS, Columns, Float64s, Floats, Kind, Label, Method
 from unlabel.errors import UnlabelError
 from unlabel.labels import as_classes, listing
+from unlabel.plan import plan_for
 from unlabel.validation import (
     as_array,
     check_rows,
@@ -73,7 +73,7 @@ def fit_filter(
     truth = np.full(len(rows), -1)
     if labels is not None:
         if len(lead) > 1:
-            values = np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+            values = np.asanyarray(labels, dtype=None if hasattr(labels, "__array__") else object)
             labels = values.ravel() if values.shape == lead else values
         truth = true_columns(labels, names, len(rows), skipped, outcome.classes)
     elif calibrate or (method == "osr" and len(outcome.removed)):
@@ -93,10 +93,9 @@ def fit_filter(
     means = shares = np.zeros((0, len(names)))
     remarks: list[str] = []
     if method == "osr":
-        given = [at_temperature(_exact(rows[at]), kind, temperature) for at in references]
-        kinds = {each for _, each in given} or {kind}
-        steps = [calibrated for calibrated, _ in given]
-        means, shares = fit_steps(steps, outcome.removed, len(names), kinds.pop())
+        given = [at_temperature(_exact(rows[at]), kind, temperature)[0] for at in references]
+        given_kind: Kind = kind if temperature == 1 else "logits"
+        means, shares = fit_steps(given, outcome.removed, len(names), given_kind)
         remarks += _remarks([names[c] for c in outcome.removed.tolist()], references)
         remarks += _training_rows(rows, truth, references)
     state = {"classes_in": names, "plan": plan, "means": means, "shares": shares}

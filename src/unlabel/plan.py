@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from unlabel._files import plan_file
 from unlabel._plans.check import PlanCheck, check_of
 from unlabel._plans.diff import PlanDiff, diff_of
-from unlabel._plans.outcome import sent_to_removed
+from unlabel._plans.outcome import matched, sent_to_removed
 from unlabel._plans.parts import Destination, as_destination, parts_of
 from unlabel._plans.then import composed
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError, located
-from unlabel.labels import SURROGATES, as_classes, as_labels
+from unlabel.labels import SURROGATES, as_classes, as_labels, known_columns, no_such_label
 
 __all__ = ["UNLISTED", "Destination", "LabelPlan", "PlanCheck", "PlanDiff", "Unlisted"]
 
@@ -186,3 +188,30 @@ class LabelPlan:
                 note="\n".join(filter(None, [self.note, second.note])),
                 unlisted="error" if classes is None else "keep",
             )
+
+
+def plan_for(
+    classes: Sequence[Label], *, plan: Any = None, remove: Any = None, keep: Any = None
+) -> LabelPlan:
+    """Return the plan that one of `plan`, `remove` and `keep` names, with the model's own labels.
+
+    `plan` may be a mapping of labels to destinations or a list of labels to remove, and `keep` a
+    set, as labels that are kept stay in the model's order.
+
+    Examples
+    --------
+    >>> plan_for(["cat", "dog", "fox"], keep={"dog"})
+    <LabelPlan: 2 changes, unlisted='keep'>
+    """
+    if sum(given is not None for given in (plan, remove, keep)) != 1:
+        raise UnlabelError("Give one of a plan, labels to remove and labels to keep.")
+    if plan is not None:
+        return matched(plan if isinstance(plan, LabelPlan) else LabelPlan(plan), classes)
+    argument, given = ("remove", remove) if keep is None else ("keep", keep)
+    labels = as_labels([*given] if keep is not None and isinstance(given, Set) else given, argument)
+    chosen = [*matched(LabelPlan(labels), classes).changes]
+    columns = known_columns(chosen, classes)
+    if (columns < 0).any():
+        raise no_such_label(chosen[int(np.argmin(columns))], classes, argument=argument)
+    kept = {*chosen}
+    return LabelPlan(chosen if keep is None else [c for c in classes if c not in kept])

@@ -242,7 +242,7 @@ def apply_table(
     fitted = replace(filter, kind=kind_of(kind) or filter.kind)
     lists = None
     if allow is not None:
-        lists = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
+        lists = bind(allow, fitted)
     options = ApplyOptions(
         reading=reading,
         top_label=top_label,

@@ -290,7 +290,7 @@ def test_what_a_field_gets_depends_on_its_own_value_alone(tmp_path, above):
 
 def test_lists_of_allowed_labels_by_a_field(tmp_path):
     lists = {"a": ["cat"], "2": ["cat", "red"]}
-    lists = bind(lists, MASK.classes_out, MASK.plan, MASK.classes_in)
+    lists = bind(lists, MASK)
     lines = [
         {"list": key, "s": plain.as_object(NAMES, row)}
         for key, row in zip(["a", 2, "a"], ROWS[:3].tolist(), strict=True)

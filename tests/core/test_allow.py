@@ -161,6 +161,7 @@ def test_many_rows_far_from_their_lists_are_those_of_float64():
         (np.array([[True] * 5, [False] * 5]), None, "Row 1: no label is allowed"),
         (["bea"], None, "has no label 'bea': the nearest is 'bee'"),
         ([], None, "No label is allowed"),
+        (np.ones((2, 5), dtype=bool), ["north"] * 2, "The allowed labels have no names"),
     ],
 )
 def test_what_cannot_be_allowed_gets_one_sentence(allow, by, words):
@@ -206,3 +207,6 @@ def test_lists_are_read_from_csv_tsv_and_json(tmp_path):
     for ending in (".csv", ".tsv", ".json"):
         found = doors.apply(MASK, rows, allow=tmp_path / f"lists{ending}", allow_by=names)
         np.testing.assert_array_equal(found, expected)
+    (tmp_path / "one.json").write_text('["ant", "bee"]')
+    found = doors.apply(MASK, rows, allow=tmp_path / "one.json")
+    np.testing.assert_array_equal(found, doors.apply(MASK, rows, allow=["ant", "bee"]))

@@ -225,6 +225,8 @@ def test_labels_and_rows_go_together():
         AnswerRule.fit(rows, labels[1:], MASK, target_loss=0.1)
     with pytest.raises(UnlabelError, match="No row has a true label that stays"):
         AnswerRule.fit(rows, ["cat"] * 1000, MASK, target_loss=0.1)
+    with pytest.raises(UnlabelError, match="The true labels have masked entries"):
+        AnswerRule.fit(rows, np.ma.masked_equal(labels, "dog"), MASK, target_loss=0.1)
 
 
 # Files

@@ -83,5 +83,5 @@ def test_splits_without_weights_are_refused():
     labels = [*plan.changes]
     with pytest.raises(UnlabelError, match=r"splits '211111', .* without weights"):
         doors.mask(labels, plan)
-    with pytest.raises(UnlabelError, match=r"'211111', .* split without weights"):
+    with pytest.raises(UnlabelError, match=r"first plan: .* splits '211111', .* without"):
         plan.then(LabelPlan({}), classes=labels)

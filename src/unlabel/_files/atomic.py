@@ -1,7 +1,8 @@
-"""Write files whole or not at all, and refuse to read anything but regular files."""
+"""Write files whole or not at all, and read nothing but regular files."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -104,3 +105,13 @@ def require_file(path: str | os.PathLike[str]) -> Path:
 def cannot_read(path: Path, error: OSError) -> UnlabelError:
     """Return an error with the reason why a file could not be read."""
     return UnlabelError(f"It could not be read: {error.strerror or error}.", path=path)
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Compute the SHA-256 digest of a file."""
+    file = require_file(path)
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise cannot_read(file, error) from error

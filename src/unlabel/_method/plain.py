@@ -7,7 +7,7 @@ import numpy as np
 from unlabel._method.masses import NOTHING, Masses, are_valid, row_blocks, split
 from unlabel._method.recipe import Recipe, mixing
 from unlabel._method.temperature import at_temperature
-from unlabel._typing import Columns, Float64s, Floats, Kind
+from unlabel._typing import Booleans, Columns, Float64s, Floats, Kind
 
 
 def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s) -> int:
@@ -84,3 +84,20 @@ def rests(removed: Float64s, total: Float64s) -> Float64s:
     sums[:, :1] = total[:, None]
     sums[:, 1:] = removed[:, :0:-1]
     return np.cumsum(sums, axis=1, out=sums)[:, ::-1]
+
+
+def restrict(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s) -> None:
+    """Restrict rows in NumPy, block by block."""
+    start = 0
+    for block in row_blocks(rows):
+        here = slice(start, start + len(block))
+        allowed = lists[of_row[here]]
+        kept = np.where(allowed, block, 0.0).sum(axis=1, dtype=np.float64)
+        lost = np.where(allowed, 0.0, block).sum(axis=1, dtype=np.float64)
+        block *= allowed
+        none = kept <= NOTHING
+        block[none] = allowed[none]
+        kept[none] = allowed[none].sum(axis=1)
+        not_allowed[here] = np.where(none, 1.0, lost / (lost + kept))
+        block[:] = block / kept[:, None]
+        start = here.stop

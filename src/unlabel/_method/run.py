@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unlabel._method import compiled, plain
 from unlabel._method.masses import BLOCK_ENTRIES
 from unlabel._method.recipe import Recipe
-from unlabel._typing import Float64s, Floats, Kind
+from unlabel._typing import Booleans, Columns, Float64s, Floats, Kind
 from unlabel.errors import UnlabelError
 
 Result = TypeVar("Result")
@@ -62,6 +62,19 @@ def run(
 
     found = in_chunks(work, rows.shape, copied=exact != rows.dtype)
     return Filtered(out, mass, min((bad for bad in found if bad >= 0), default=-1))
+
+
+def restrict(rows: Floats, lists: Booleans, of_row: Columns) -> Float64s:
+    """Leave rows of float32 or float64 only their allowed labels, in place.
+
+    What is left is divided by its sum; where nothing is left, all allowed labels have the same.
+    Returns the part of each row that was not allowed.
+    """
+    not_allowed = np.empty(len(rows))
+    lists = np.ascontiguousarray(lists)
+    loop = compiled.restrict if compiled.is_available() else plain.restrict
+    in_chunks(lambda chunk: loop(rows[chunk], lists, of_row[chunk], not_allowed[chunk]), rows.shape)
+    return not_allowed
 
 
 def in_chunks(

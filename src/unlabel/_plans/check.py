@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unlabel._plans.outcome import changes_by_column, matched, problems
 from unlabel._plans.parts import Parts
-from unlabel._plans.text import WIDTH, aligned
+from unlabel._printing import WIDTH, aligned
 from unlabel._typing import Label
 from unlabel.labels import SHORT, listing, nearest
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlabel._plans.outcome import matched
-from unlabel._plans.parts import Parts, parts_of
-from unlabel._plans.text import aligned, in_words
+from unlabel._plans.parts import Parts, in_words, parts_of
+from unlabel._printing import aligned
 from unlabel._typing import Label
 from unlabel.labels import SHORT
 

@@ -15,13 +15,13 @@ from unlabel._method.merge import Merge
 from unlabel._plans.parts import Destination, Parts, parts_of, shares_of
 from unlabel._typing import Booleans, Columns, Label
 from unlabel.errors import UnlabelError
-from unlabel.labels import known_columns, listing, no_such_label
+from unlabel.labels import INT64, known_columns, listing, no_such_label
 
 if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
 
 REMOVED, SPLIT = -1, -2
-INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # "0123" stays text
+INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)  # "0123" stays text
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +68,8 @@ def matched(plan: LabelPlan, classes: Sequence[Label]) -> LabelPlan:
 
     def match(label: Label) -> Label:
         text = str(label)
-        new = int(text) if are_integers and INTEGER.fullmatch(text) else label
-        return by_text.setdefault(text, new)
+        is_integer = are_integers and INTEGER.fullmatch(text) and -INT64 <= int(text) < INT64
+        return by_text.setdefault(text, int(text) if is_integer else label)
 
     def sent(to: Destination) -> Destination:
         if isinstance(to, str | int):

@@ -75,3 +75,12 @@ def shares_of(parts: Parts) -> list[tuple[Label, float]]:
     weights = [weight for _, weight in parts if weight is not None]
     total = math.fsum(weights)
     return [(label, weight / total) for (label, _), weight in zip(parts, weights, strict=True)]
+
+
+def in_words(parts: Parts) -> str:
+    """Return where a label goes, in words."""
+    if len(parts) < 2:
+        return SHORT.repr(parts[0][0]) if parts else "removed"
+    if any(weight is None for _, weight in parts):
+        return ", ".join(SHORT.repr(to) for to, _ in parts) + " (without weights)"
+    return ", ".join(f"{weight:.4g} {SHORT.repr(to)}" for to, weight in parts)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlabel._plans.outcome import changes_by_column, matched, outcome_of
-from unlabel._plans.parts import Parts, parts_of, shares_of
+from unlabel._plans.parts import Parts, shares_of
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError, located
-from unlabel.labels import known_columns, listing, no_such_label
+from unlabel.labels import known_columns, no_such_label
 
 if TYPE_CHECKING:
     from unlabel.plan import LabelPlan
@@ -23,7 +23,6 @@ def composed(
     first: LabelPlan, second: LabelPlan, classes: Sequence[Label] | None
 ) -> dict[Label, Any]:
     """Return the changes that two plans make together: removed labels first, in their order."""
-    _refuse_undecided(first, second)
     names = tuple(first.changes if classes is None else classes)
     first = matched(first, names)
     with located(row="the first plan"):
@@ -67,16 +66,3 @@ def _sent_on(parts: Parts, later: dict[Label, Parts]) -> Label | dict[Label, flo
     if len(weights) == 1:
         return next(iter(weights))
     return {to: math.fsum(each) for to, each in weights.items()}
-
-
-def _refuse_undecided(*plans: LabelPlan) -> None:
-    """Raise an error for splits without weights, naming those of both plans."""
-    undecided = [
-        label
-        for plan in plans
-        for label, parts in parts_of(plan)
-        if any(weight is None for _, weight in parts)
-    ]
-    if undecided:
-        problem = f"{listing(undecided, 20)} would be split without weights: give each part one."
-        raise UnlabelError(problem)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from unlabel._files.digest import sha256_of
+from unlabel._files.atomic import sha256_of
 from unlabel._skipped import SkippedRows
 from unlabel._tables.files.streams import refuse_standard_input
 from unlabel._tables.label_columns import TRUE_LABELS

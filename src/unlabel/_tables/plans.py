@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from unlabel._plans.plan_for import plan_for
 from unlabel._typing import Label
-from unlabel.plan import LabelPlan
+from unlabel.plan import LabelPlan, plan_for
 
 
 def plan_of_options(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unlabel._method.restrict import restrict
+from unlabel._method.run import restrict
 from unlabel._plans.outcome import Outcome
 from unlabel._tables.allowing import allowed_labels, check_lists
 from unlabel._tables.files.writing import plain_labels

@@ -152,7 +152,7 @@ def apply(
     fitted = of_kind(OutputFilter.load(filter), kind_of(kind))
     lists = None
     if allow is not None:
-        lists = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
+        lists = bind(allow, fitted)
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from unlabel._files.digest import sha256_of
+from unlabel._files.atomic import sha256_of
 from unlabel.errors import UnlabelError
 
 

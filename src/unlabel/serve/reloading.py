@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from unlabel._files.atomic import require_file
-from unlabel._files.digest import sha256_of
+from unlabel._files.atomic import require_file, sha256_of
 from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.serve.served_filter import ServedFilter

@@ -97,7 +97,7 @@ class ServedFilter:
         self.rule = AnswerRule() if rule is None else _named(rule, fitted)
         self._names = LabelNames(fitted, self.rule.unknown)
         if allow is not None:
-            allow = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
+            allow = bind(allow, fitted)
         self._lists = allow
         self._like_probabilities = 0  # the number of the latest rows that were, if logits are due
 

@@ -86,7 +86,7 @@ def apply(
     fitted = replace(filter, kind=kind or filter.kind)
     lists = None
     if allow is not None:
-        lists = bind(allow, fitted.classes_out, fitted.plan, fitted.classes_in)
+        lists = bind(allow, fitted)
     options = ApplyOptions(
         top_label=top_label,
         removed_mass=removed_mass,

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, functions, types
 
 from unlabel._method.sampling import row_hashes, text_hashes
 from unlabel._plans.outcome import REMOVED, Outcome, outcome_of
-from unlabel._plans.plan_for import plan_for
 from unlabel._skipped import SkippedRows
 from unlabel._tables.columns.layout import ListColumn, TableColumns, require_columns
 from unlabel._tables.files.array_files import list_column
@@ -23,6 +22,7 @@ from unlabel.errors import UnlabelError
 from unlabel.filter import OutputFilter
 from unlabel.fitting import MOST_CALIBRATED, MOST_REFERENCES, fit_filter
 from unlabel.labels import as_classes, label_array
+from unlabel.plan import plan_for
 from unlabel.spark.batches import (
     TABLE,
     Batches,

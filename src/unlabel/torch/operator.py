@@ -14,8 +14,7 @@ from torch.autograd import forward_ad
 
 from unlabel._method import recipe as core
 from unlabel._method.merge import Merge
-from unlabel._method.restrict import restrict
-from unlabel._method.run import run
+from unlabel._method.run import restrict, run
 from unlabel._typing import Kind
 from unlabel.torch import plain
 from unlabel.torch.recipe import ARRAYS, MERGE, STEPS, Recipe

@@ -8,7 +8,7 @@ from unlabel import UnlabelError
 FITTED = doors.mask(["cat", "dog", "fox"], {})
 TABLES = {
     "empty": ("", ": it has no column 'list'"),
-    "only a header": ("list,label\n", ": it has no lists"),
+    "only a header": ("list,label\n", ": there is no list"),
     "no column of lists": ("country,label\nDE,cat\n", "no column 'list' among 'country', 'label'"),
     "no column of labels": ("list,species\nDE,cat\n", "no column 'label'"),
     "two columns of labels": ("list,label,label\nDE,a,b\n", "several columns 'label'"),
@@ -18,7 +18,7 @@ TABLES = {
     "no label": ('list,label\nDE,cat\nDE,""\n', ", line 3: it has no label"),
     "a pair twice over line breaks": (
         'list,label\nDE,"a\nb"\nAU,c\nDE,"a\nb"\n',
-        r", line 6: it repeats 'a\nb' in 'DE'",
+        r", the list 'DE': the label 'a\nb' appears twice",
     ),
     "an open quote": ('list,label\nDE,"cat\n', ", line 2: it cannot be read"),
     "text after a quote": ('list,label\nDE,"cat"s\n', ", line 2: it cannot be read"),
@@ -27,8 +27,8 @@ TABLES = {
 }
 OBJECTS = {
     "not JSON": ("{", ": it is not JSON"),
-    "a list": ('["cat"]', ": it has no lists"),
-    "an empty object": ("{}", ": it has no lists"),
+    "a list of lists": ('[["cat"]]', ": the label ['cat'] is neither"),
+    "an empty object": ("{}", ": there is no list"),
     "a text for a list": ('{"DE": "cat"}', ", the list 'DE': the labels are given as str"),
     "an unknown label": (
         '{"DE": ["cta"]}',

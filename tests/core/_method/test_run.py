@@ -53,6 +53,13 @@ def test_rows_that_are_not_valid_become_nan(both_ways):
         assert np.flatnonzero(np.isnan(found.removed_mass)).tolist() == [7, 11]
 
 
+@pytest.mark.parametrize("beside", [0, 30])  # labels: wide rows take another way
+def test_logits_as_far_apart_as_numbers_can_be_keep_their_ratios(both_ways, beside):
+    rows = np.hstack([[[1.7e308, -1e308, -1.7e308]], np.full((1, beside), -np.inf)])
+    fitted = doors.mask(range(3 + beside), [0], kind="logits")
+    assert fitted.apply(rows).tolist() == [[1.0, 0.0] + [0.0] * beside]
+
+
 FALLBACK = """
 import sys
 sys.modules["unlabel._method.compiled._loops"] = None

@@ -95,12 +95,12 @@ def test_titles_and_notes_are_joined():
         (
             {"a": ["x", "y"]},
             [],
-            "^'a' would be split without weights",
+            "^The first plan: the plan splits 'a' without weights",
         ),
         (
             {"a": "z"},
             {"z": ["x", "y"]},
-            "^'z' would be split without weights",
+            "^The second plan: the plan splits 'z' without weights",
         ),
         (
             {"a": "colour"},

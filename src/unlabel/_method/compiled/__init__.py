@@ -31,6 +31,6 @@ def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Flo
 
 
 def restrict(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s) -> None:
-    """Restrict contiguous rows, as `unlabel._method.restrict.restrict_plain` does."""
+    """Restrict contiguous rows, as `unlabel._method.plain.restrict` does."""
     numbers = of_row.astype(np.int64, copy=False)
     _loops.restrict(rows, lists.view(np.uint8), numbers, not_allowed, rows.itemsize)

@@ -4,12 +4,12 @@
 
 #include "loops.h"
 
-/* The scale of the retained masses, given how far their largest logit is below the largest of all.
- * A lead counts up to a bound: beyond it the result is the same, and masses would be lost. */
-INLINE double scale_of(double below)
+/* The scale of the retained masses, given their largest logit and the largest of all. A lead
+ * counts up to a bound: beyond it the result is the same, and masses would be lost. */
+INLINE double scale_of(double kept_top, double top)
 {
-    double bounded = below < -640.0 ? -640.0 : below;
-    return below == -INFINITY ? 0.0 : exponential_double(bounded);
+    double below = kept_top - top;
+    return kept_top == -INFINITY ? 0.0 : exponential_double(below < -640.0 ? -640.0 : below);
 }
 
 #define REAL double

@@ -82,7 +82,7 @@ INLINE void NAME(raise)(NAME(Row) *row, const REAL *x, const REAL *keep, Py_ssiz
     JOIN(kept_tops, LARGER)
     top = LARGER(top, tops[0]);
     kept_top = LARGER(kept_top, kept_tops[0]);
-    row->scale = kept_top == top ? 1.0 : scale_of((double)kept_top - (double)top);
+    row->scale = kept_top == top ? 1.0 : scale_of(kept_top, top);
     if (kept_top == -INFINITY) kept_top = 0;
     for (j = 0; j < n; j++) masses[j] = EXPONENTIAL(x[j] - (keep[j] > 0 ? kept_top : top));
     row->masses = masses;
@@ -300,7 +300,7 @@ INLINE void NAME(raise_lanes)(const Recipe *r, REAL x[][LANES], double scale[LAN
     EACH_LANE top[l] = kept_top[l];
     for (int j = 0; j < first; j++)
         EACH_LANE top[l] = x[j][l] > top[l] ? x[j][l] : top[l];
-    EACH_LANE scale[l] = scale_of((double)kept_top[l] - (double)top[l]);
+    EACH_LANE scale[l] = scale_of(kept_top[l], top[l]);
     EACH_LANE scale[l] = top[l] > -INFINITY ? scale[l] : NAN;
     EACH_LANE kept_top[l] = kept_top[l] > -INFINITY ? kept_top[l] : 0;
     for (int j = 0; j < first; j++) EACH_LANE x[j][l] = EXPONENTIAL(x[j][l] - top[l]);
