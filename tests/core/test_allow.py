@@ -89,6 +89,17 @@ def test_a_row_whose_allowed_labels_hold_nothing_is_uniform_over_them():
     np.testing.assert_array_equal(doors.run(MASK, rows, allow=["ant", "bee"]).not_allowed, [1.0])
 
 
+@pytest.mark.parametrize("n", [3, 40])
+def test_what_counts_as_nothing_is_nothing_in_rows_and_answers(n):
+    fitted = doors.mask(range(n), [])
+    row = np.zeros(n)
+    row[:2] = 1.0, 1e-300
+    found = fitted.run(row, allow=[1, 2])
+    np.testing.assert_array_equal(found.confidences[:3], [0, 0.5, 0.5])
+    assert found.not_allowed == 1
+    assert fitted.answer(row, allow=[1, 2]).item() is None
+
+
 def test_lists_come_after_the_change_and_name_its_labels():
     fitted = doors.mask(LABELS, {"ant": "insect", "bee": "insect", "fox": None})
     result = fitted.apply([[0.1, 0.3, 0.2, 0.2, 0.1, 0.1]], allow=["insect", "cat"])

@@ -141,11 +141,16 @@ def test_equal_rules_have_one_hash():
 # Fitting
 
 
-def judged(n_rows=1000, seed=0):
+def judged(n_rows=1000, seed=0, parts=None):
+    """Rows and their true labels; of so many parts where they are coarse, with many ties."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(5, size=n_rows)
     logits = rng.normal(scale=1.5, size=(n_rows, 5)) + 3 * np.eye(5)[truth]
     rows = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    if parts is not None:
+        rows = (rows * parts).round()
+        rows[rows.sum(axis=1) == 0] = 1.0
+        rows /= rows.sum(axis=1, keepdims=True)
     return rows, np.array(LABELS, dtype=object)[truth]
 
 
@@ -163,9 +168,10 @@ def plain_search(rows, mass, correct, *, accuracy, loss):
     return limit, best, share
 
 
-@pytest.mark.parametrize(("accuracy", "loss"), [(0.95, 0.02), (0.99, 0.1), (0.5, 0.0)])
-def test_the_loss_is_met_first_and_then_the_smallest_threshold_is_taken(accuracy, loss):
-    rows, labels = judged()
+@pytest.mark.parametrize("parts", [None, 5, 10])
+@pytest.mark.parametrize(("accuracy", "loss"), [(0.95, 0.02), (0.97, 0.1), (0.5, 0.0)])
+def test_the_loss_is_met_first_and_then_the_smallest_threshold_is_taken(accuracy, loss, parts):
+    rows, labels = judged(parts=parts)
     stays = labels != "cat"
     expected = np.array([CHANGES.get(label, label) for label in labels[stays]], dtype=object)
     found = MASK.run(rows[stays])
@@ -174,11 +180,9 @@ def test_the_loss_is_met_first_and_then_the_smallest_threshold_is_taken(accuracy
         found.confidences, found.removed_mass, correct, accuracy=accuracy, loss=loss
     )
     rule = AnswerRule.fit(rows, labels, MASK, target_accuracy=accuracy, target_loss=loss)
-    assert rule.max_removed_mass == search[0]
+    assert (rule.max_removed_mass, rule.min_confidence) == search[:2]
     answers = MASK.answer(rows[stays], rule)
     unknown = np.array([answer is None for answer in answers])
-    by_search = AnswerRule(search[1], search[0])
-    assert answers.tolist() == MASK.answer(rows[stays], by_search).tolist()
     assert (found.removed_mass > rule.max_removed_mass).mean() <= loss
     assert (answers[~unknown] == expected[~unknown]).mean() >= accuracy
     # The labels of the result do as well, and rows of other labels do not count.
@@ -190,7 +194,24 @@ def test_the_loss_is_met_first_and_then_the_smallest_threshold_is_taken(accuracy
 def test_one_target_alone_leaves_the_other_threshold():
     rows, labels = judged()
     assert AnswerRule.fit(rows, labels, MASK, target_loss=0.1).min_confidence == 0
+    assert AnswerRule.fit(rows, labels, MASK, target_loss=1).max_removed_mass == 0
     assert AnswerRule.fit(rows, labels, MASK, target_accuracy=0.95).max_removed_mass == 1
+
+
+def test_a_hundred_answered_rows_are_enough():
+    rows = [[0, 0, 0, 0.9, 0.1]] * 100 + [[0, 0, 0, 0.6, 0.4]]
+    labels = ["owl"] * 100 + ["elk"]
+    assert AnswerRule.fit(rows, labels, MASK, target_accuracy=1).min_confidence == 0.9
+    with pytest.raises(UnlabelError, match=r"the best is 0\.99,"):
+        AnswerRule.fit(rows[1:], labels[1:], MASK, target_accuracy=1)
+
+
+def test_any_part_of_a_split_is_a_correct_answer():
+    split = doors.mask(LABELS, {"dog": {"big": 0.4, "small": 0.6}, "cat": "small"})
+    rows, labels = [[0, 0.9, 0.1, 0, 0], [0.5, 0.4, 0.1, 0, 0]] * 100, ["dog", "cat"] * 100
+    assert AnswerRule.fit(rows, labels, split, target_accuracy=1).min_confidence == 0
+    with pytest.raises(UnlabelError, match=r"the best is 0\.5,"):
+        AnswerRule.fit(rows, ["dog", "fox"] * 100, split, target_accuracy=1)
 
 
 def test_a_target_that_no_threshold_meets_gets_the_best_share_that_one_does():

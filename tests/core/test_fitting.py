@@ -147,3 +147,18 @@ def test_what_is_better_than_chance_passes(right):
             OutputFilter.fit(rows, labels, **options)
     else:
         OutputFilter.fit(rows, labels, **options)
+
+
+@pytest.mark.parametrize(("right", "is_refused"), [(36, True), (37, False)])
+def test_two_standard_errors_above_chance_are_the_bound(right, is_refused):
+    truth = np.repeat([1, 2, 3], 36)  # of 108 rows and 4 labels: 27 + 2 * sqrt(27 * 3 / 4)
+    answers = np.where(np.arange(108) < right, truth, truth % 3 + 1)
+    removed = [0] * 200  # rows of the removed label do not count, however right they are
+    rows = np.eye(4)[[*answers, *removed]]
+    labels = np.array(NAMES)[[*truth, *removed]]
+    options = {"classes": NAMES, "remove": ["cat"], "method": "mask"}
+    if is_refused:
+        with pytest.raises(UnlabelError, match="in 36 of 108"):
+            OutputFilter.fit(rows, labels, **options)
+    else:
+        OutputFilter.fit(rows, labels, **options)

@@ -54,7 +54,7 @@ def test_the_edges_of_the_hundredth_are_in_and_beyond_them_out(both_ways, dtype)
     for row in ([0.33, 0.33, 0.33, 0], [0.34, 0.34, 0.33, 0]):
         for fitted in FILTERS.values():
             assert np.isfinite(fitted.apply(np.array([row], dtype=dtype))).all()
-    for row in ([0.33, 0.33, 0.3299, 0], [0.34, 0.34, 0.3301, 0]):
+    for row in ([0.33, 0.33, 0.329995, 0], [0.34, 0.34, 0.330005, 0]):
         for fitted in FILTERS.values():
             with pytest.raises(UnlabelError, match="more than 1% from 1"):
                 fitted.apply(np.array([row], dtype=dtype))

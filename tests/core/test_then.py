@@ -109,7 +109,9 @@ def test_title_and_note_of_both_are_kept():
 
 
 OSR, MASK = fitted(LABELS, LABELS[:2]), doors.mask(LABELS, LABELS[:2])
-SPLIT = doors.mask(LABELS, {LABELS[0]: None, LABELS[1]: {"x": 0.5, "y": 0.5}})
+SPLITS = {LABELS[0]: None, LABELS[1]: {"x": 0.5, "y": 0.5}}
+SPLIT = doors.mask(LABELS, SPLITS)
+SPLIT_LATER = doors.mask([label for label in LABELS if label != LABELS[2]], SPLITS)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +121,11 @@ SPLIT = doors.mask(LABELS, {LABELS[0]: None, LABELS[1]: {"x": 0.5, "y": 0.5}})
         (OSR, doors.mask(OSR.classes_out[::-1], []), "the first gives"),
         (OSR, doors.mask(OSR.classes_out, [], kind="logits"), "takes logits"),
         (OSR, doors.at_temperature(doors.mask(OSR.classes_out, []), 2.0), "second is calibrated"),
+        (OSR, doors.at_temperature(doors.mask(OSR.classes_out, []), 0.5), "second is calibrated"),
         (OSR, doors.mask(OSR.classes_out, LABELS[5:6]), "the second removes labels"),
         (MASK, fitted(MASK.classes_out, LABELS[5:6]), "the second removes labels"),
         (SPLIT, doors.mask(SPLIT.classes_out, LABELS[5:6]), "the second removes labels"),
+        (doors.mask(LABELS, LABELS[2:3]), SPLIT_LATER, "the second removes labels"),
         (OSR, fitted(OSR.classes_out, {LABELS[5]: None, LABELS[4]: LABELS[3]}), "second removes"),
         (MASK, "second.safetensors", "give an OutputFilter"),
     ],

@@ -81,24 +81,39 @@ def test_both_ways_fit_the_same_file(tmp_path, n, k, dtype):
 
 
 def broken(change):
-    rows = np.full((900_000, 2), 0.5, dtype=np.float32)  # enough for several threads
-    rows[700_003:700_010, 1] = change
+    """Rows that are bad in several places: of a block, of a thread's chunk, of several chunks."""
+    rows = np.full((900_000, 2), 0.5, dtype=np.float32)
+    rows[[600_003, 600_005, 660_000, 880_000], 1] = change
     return rows
 
 
 @pytest.mark.parametrize("change", [np.nan, np.inf, -np.inf, -0.1, 0.7, 1e30])
-def test_the_first_bad_row_is_named_alike(both_ways, change):
+def test_the_first_bad_row_is_named_alike(both_ways, monkeypatch, change):
+    monkeypatch.setenv("UNLABEL_THREADS", "4")
     fitted = doors.fit(np.eye(2), [0, 1], remove=[0])
-    with pytest.raises(UnlabelError, match=r"^Row 700003: "):
+    with pytest.raises(UnlabelError, match=r"^Row 600003: "):
         fitted.apply(broken(change))
 
 
 @pytest.mark.parametrize("n_rows", [10, 40_000])  # one block of rows, and several
-def test_a_calibrated_filter_names_a_bad_row(both_ways, n_rows):
-    fitted = doors.at_temperature(doors.fit(np.eye(4), range(4), remove=[0]), 2.0)
-    rows = np.full((n_rows, 4), 0.25)
-    rows[3] = [0.5, -0.5, 0.5, 0.5]
+@pytest.mark.parametrize("n", [4, 40])  # side by side, and one by one
+@pytest.mark.parametrize("entries", [[0.5, -0.5, 0.5, 0.5], [0.5, 0.25, 0.2, 0], [np.nan, 1, 0, 0]])
+def test_a_calibrated_filter_names_a_bad_row(both_ways, n_rows, n, entries):
+    fitted = doors.at_temperature(doors.fit(np.eye(n), range(n), remove=[0]), 2.0)
+    rows = np.full((n_rows, n), 1 / n)
+    rows[3] = rows[-1] = np.pad(entries, (0, n - 4))
     with pytest.raises(UnlabelError, match=r"^Row 3: "):
+        fitted.apply(rows)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [4, 40])
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_an_infinite_logit_of_a_removed_label_is_found(both_ways, dtype, n, temperature):
+    fitted = doors.at_temperature(doors.mask(range(n), [0], kind="logits"), temperature)
+    rows = np.zeros((10, n), dtype=dtype)
+    rows[2, 0], rows[[3, 8], 0] = 100, np.inf  # a lead alone is fine
+    with pytest.raises(UnlabelError, match=r"^Row 3: .* label 0 is infinite"):
         fitted.apply(rows)
 
 

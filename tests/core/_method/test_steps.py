@@ -396,6 +396,19 @@ def test_float32_logits_lose_no_label_that_decides(n, scale):
     np.testing.assert_allclose(fitted.apply(logits), exact, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [6, 40])
+def test_float32_logits_lose_no_removed_label_behind_one_that_is_masked(n):
+    reference = np.zeros((30, n))
+    reference[:, 1] = np.linspace(0.4, 0.6, 30)
+    reference[:, 5] = 1 - reference[:, 1]
+    fitted = doors.fit(reference, [1] * 30, remove=[0, 1])  # the first without rows
+    fitted = doors.with_kind(fitted, "logits")
+    logits = np.full(n, -200, dtype=np.float32)
+    logits[:5] = 0, -87.5, -78, -78, -79
+    exact = fitted.apply(logits.astype(np.float64))
+    np.testing.assert_allclose(fitted.apply(logits), exact, rtol=0, atol=1e-7)
+
+
 def test_reference_logits_are_exact_where_a_softmax_underflows():
     rng = np.random.default_rng(6)
     reference, labels = rng.normal(scale=3, size=(12, 4)), np.arange(12) % 4

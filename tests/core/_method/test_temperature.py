@@ -166,6 +166,18 @@ def test_the_statistics_are_those_of_calibrated_rows():
     np.testing.assert_allclose(fitted.shares, expected.shares, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+@pytest.mark.parametrize("n", [6, 40])
+def test_float32_rows_are_calibrated_as_float64(n, kind):
+    rows = np.random.default_rng(0).dirichlet(np.ones(n), 200)
+    fitted = doors.at_temperature(doors.fit(rows, np.arange(200) % n, remove=[0, 1]), 1 / 16)
+    fitted = doors.with_kind(fitted, kind)
+    narrow = (np.log(rows) if kind == "logits" else rows).astype(np.float32)
+    found, exact = fitted.run(narrow), fitted.run(narrow.astype(np.float64))
+    np.testing.assert_array_equal(found.confidences, exact.confidences.astype(np.float32))
+    np.testing.assert_array_equal(found.removed_mass, exact.removed_mass)
+
+
 @given(plain_plan.changes_of(NAMES), st.data())
 def test_the_temperature_comes_before_everything_else(both_ways, changes, data):
     method, kind = (data.draw(st.sampled_from(each)) for each in (["osr", "mask"], ["p", "logits"]))
