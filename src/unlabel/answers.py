@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from unlabel._files.atomic import whole_file
 from unlabel._files.text_file import parse_toml, quoted, read_text
 from unlabel._method.masses import NOTHING
 from unlabel._plans.outcome import REMOVED, outcome_of
+from unlabel._skipped import SkippedRows
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Label
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import as_labels, known_columns, no_such_label
@@ -112,7 +114,10 @@ class AnswerRule:
         found = filter.run(confidences)
         width = found.confidences.shape[-1]
         rows, mass = found.confidences.reshape(-1, width), found.removed_mass.ravel()
-        truth, correct = _judged(filter, labels, rows.argmax(axis=1))
+        skipped = SkippedRows(filter.classes_in)
+        truth, correct = _judged(filter, labels, rows.argmax(axis=1), skipped)
+        if skipped.rows:
+            warnings.warn(f"{skipped}.", stacklevel=2)
         rows, mass, correct = rows[truth], mass[truth], correct[truth]
         if len(rows) == 0:
             raise UnlabelError("No row has a true label that stays: give rows that have one")
@@ -167,6 +172,9 @@ def can_abstain(rule: AnswerRule) -> bool:
 
 def check_rule(rule: AnswerRule, classes: Sequence[Label]) -> None:
     """Raise an error for a rule that does not fit the labels of a result."""
+    if not isinstance(rule, AnswerRule):
+        problem = f"The rule is a {type(rule).__name__}: give an AnswerRule."
+        raise UnlabelError(problem, argument="rule")
     _least(rule, classes)
     if rule.unknown is not None and rule.unknown in classes:
         raise UnlabelError(
@@ -193,6 +201,7 @@ def answer_columns(
     allowed: Allowed | None = None,
 ) -> Columns:
     """Answer filtered rows, which no allow-list has divided, with columns, -1 for unknown."""
+    check_rule(rule, classes)
     if allowed is not None:
         rows = np.where(allowed.lists[allowed.of_row], rows, 0.0)
     columns = rows.argmax(axis=1)
@@ -218,14 +227,18 @@ def _least(rule: AnswerRule, classes: Sequence[Label]) -> Float64s:
     return least
 
 
-def _judged(filter: OutputFilter, labels: Any, answers: Columns) -> tuple[Booleans, Booleans]:
+def _judged(
+    filter: OutputFilter, labels: Any, answers: Columns, skipped: SkippedRows
+) -> tuple[Booleans, Booleans]:
     """Return which rows have a label that stays, and which answers are correct."""
     outcome = outcome_of(filter.plan, filter.classes_in)
     distinct, positions = distinct_labels(np.ravel(np.asanyarray(labels, dtype=object)))
     if len(positions) != len(answers):
         raise UnlabelError(f"{len(answers)} rows have {len(positions)} true labels: give one each")
-    old = known_columns(distinct, filter.classes_in)[positions]
-    new = known_columns(distinct, filter.classes_out)[positions]
+    old, new = (known_columns(distinct, each) for each in (filter.classes_in, filter.classes_out))
+    for at in np.flatnonzero((old < 0) & (new < 0)).tolist():
+        skipped.add(distinct[at], int(np.count_nonzero(positions == at)))
+    old, new = old[positions], new[positions]
     is_old = old >= 0
     correct = np.where(is_old, ~outcome.has_changed(old, answers), new == answers)
     return np.where(is_old, outcome.columns[old] != REMOVED, new >= 0), correct

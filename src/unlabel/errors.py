@@ -64,7 +64,8 @@ class UnlabelError(ValueError):
             message = f"{place}: {message}"
         argument = "" if self.argument is None else f" ({spelled(self.argument)})"
         message = f"{message.removesuffix('.')}{argument}."
-        return message if self.path is not None else message[:1].upper() + message[1:]
+        is_name = {*first.rstrip(".,:")} & {*"./"}  # of a file
+        return message if self.path or is_name else message[:1].upper() + message[1:]
 
 
 @contextmanager

@@ -32,6 +32,8 @@ MOST_REFERENCES, FEW_REFERENCES = 500, 100
 MOST_CALIBRATED = 20_000
 # Reference rows that the model gets right this often are probably its training rows.
 SUSPICIOUS_ROWS, SUSPICIOUS_SHARE = 200, 0.995
+# Of so many rows of a label, most should get that label: otherwise its column may be another's.
+ENOUGH_FOR_ORDER = 20
 
 
 class Fit(NamedTuple):
@@ -58,6 +60,7 @@ def fit_filter(
     """Fit as `unlabel.OutputFilter.fit` describes; `skipped` counts the rows that are left out."""
     choice(method, METHODS, "method")
     choice(kind, KINDS, "kind")
+    choice(calibrate, (True, False), "calibrate")
     names = None if classes is None else as_classes(classes)
     rows = as_array(confidences, names)
     names = tuple(range(rows.shape[-1])) if names is None else names
@@ -77,9 +80,8 @@ def fit_filter(
             labels = values.ravel() if values.shape == lead else values
         truth = true_columns(labels, names, len(rows), skipped, outcome.classes)
     elif calibrate or (method == "osr" and len(outcome.removed)):
-        raise UnlabelError(  # the first half is scikit-learn's wording
-            "The filter requires y to be passed, but the target y is None: give each reference "
-            "row's true label"
+        raise UnlabelError(
+            "Reference rows need their true labels: give one per row.", argument="labels"
         )
     stays = np.flatnonzero((truth >= 0) & (outcome.columns[truth] != REMOVED))
     if not allow_chance:
@@ -100,6 +102,7 @@ def fit_filter(
         remarks += _training_rows(rows, truth, references)
     state = {"classes_in": names, "plan": plan, "means": means, "shares": shares}
     state |= {"counts": tuple(map(len, references)), "method": method, "kind": kind}
+    remarks += _other_answers(rows, truth, names)
     if skipped.rows:
         remarks.append(f"{skipped}.")
     return Fit(state | {"temperature": temperature}, remarks)
@@ -139,6 +142,24 @@ def _remarks(removed: list[Label], references: list[Columns]) -> Iterator[str]:
         yield (
             f"Fewer than {FEW_REFERENCES} reference rows of {listing(few)} ({least!r} has "
             f"{sizes[least]}): a mask may be as good."
+        )
+
+
+def _other_answers(rows: Floats, truth: Columns, names: tuple[Label, ...]) -> Iterator[str]:
+    """Name labels whose rows mostly get one other label: columns may have changed places."""
+    known, n = truth >= 0, len(names)
+    pairs, counts = np.unique(truth[known] * n + rows[known].argmax(axis=1), return_counts=True)
+    label, answer = np.divmod(pairs, n)
+    sizes = np.bincount(truth[known], minlength=n)[label]
+    odd = (label != answer) & (sizes >= ENOUGH_FOR_ORDER) & (2 * counts > sizes)
+    if odd.any():
+        found = [
+            f"{names[a]!r} with {names[b]!r}" for a, b in zip(label[odd], answer[odd], strict=True)
+        ]
+        more = f" and {len(found) - 4:,} more" if len(found) > 4 else ""
+        yield (
+            f"The model answers most rows of some labels with another one, {', '.join(found[:4])}"
+            f"{more}: check the order of its labels."
         )
 
 

@@ -185,6 +185,6 @@ def no_such_label(
     elif isinstance(label, str) and [*classes] == [*range(len(classes))]:
         hint, argument = "its labels are numbered from 0; give their names", "classes"
     else:
-        hint = f"it has {len(classes):,}, {listing(classes, 3)}"
+        hint = f"it has {len(classes):,} labels: {listing(classes, 3)}"
     problem = f"The {owner} has no label {SHORT.repr(label)}: {hint}."
     return UnlabelError(problem, argument=argument, row=row)

@@ -78,7 +78,9 @@ class LabelPlan:
         for name, text in (("title", title), ("note", note)):
             if not isinstance(text, str) or SURROGATES.search(text):
                 raise UnlabelError(f"The value {text!r} is not text: give a string.", argument=name)
-        if not isinstance(changes, Mapping):
+        if hasattr(changes, "items"):  # a mapping, or a Series of pandas
+            changes = dict(changes.items())
+        else:
             changes = dict.fromkeys(as_labels(changes, "changes"))
         labels = as_labels([*changes], "changes")
         sent = dict(zip(labels, map(as_destination, labels, changes.values()), strict=True))
@@ -205,6 +207,9 @@ def plan_for(
     """
     if sum(given is not None for given in (plan, remove, keep)) != 1:
         raise UnlabelError("Give one of a plan, labels to remove and labels to keep.")
+    if isinstance(plan, str | os.PathLike):
+        problem = "The plan is a path: give its content, LabelPlan.load(path)."
+        raise UnlabelError(problem, argument="plan")
     if plan is not None:
         return matched(plan if isinstance(plan, LabelPlan) else LabelPlan(plan), classes)
     argument, given = ("remove", remove) if keep is None else ("keep", keep)

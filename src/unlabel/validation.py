@@ -109,7 +109,9 @@ def _problem(
         value = least if least < 0 else most
         return f"the label {label!r} is {value:.6g}; if these are logits, say so.", "kind"
     if sums.max() > 2 or (sums.max() > 1 + FAR and sums.min() < 1 - FAR):
-        advice = "these look like independent (sigmoid) scores, for which unlabel is not made."
+        advice = (
+            "and sums that differ so look like independent (sigmoid) scores, which cannot be used."
+        )
     else:
         advice = (
             "more than 1% from 1; give every label's confidence, or divide each row by its sum if "

@@ -9,7 +9,10 @@ import doors
 import plain_answers
 from unlabel import AnswerRule, UnlabelError
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+pytestmark = [
+    pytest.mark.usefixtures("both_ways"),
+    pytest.mark.filterwarnings("ignore:.* of labels that the model does not have"),
+]
 
 LABELS = ["cat", "dog", "fox", "owl", "elk"]
 CHANGES = {"cat": None, "dog": "canine", "fox": "canine"}
@@ -328,3 +331,17 @@ def test_other_files(tmp_path):
         AnswerRule.load(tmp_path / "nowhere.toml")
     with pytest.raises(UnlabelError, match="it is not a regular file"):
         AnswerRule.load(tmp_path)
+
+
+def test_rows_of_labels_that_nobody_has_are_counted_in_a_warning():
+    rows = [[0.9, 0.1]] * 150
+    masked = doors.mask(["cat", "dog"], {})
+    with pytest.warns(UserWarning, match="50 rows of labels that the model does not have") as told:
+        AnswerRule.fit(rows, ["cat"] * 100 + ["Cat"] * 50, masked, target_accuracy=0.5)
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("rule", [0.5, "rule.toml", {"min_confidence": 0.5}])
+def test_anything_but_a_rule_is_refused(rule):
+    with pytest.raises(UnlabelError, match=f"The rule is a {type(rule).__name__}: give an"):
+        doors.mask(["cat", "dog"], {}).answer([[0.9, 0.1]], rule)

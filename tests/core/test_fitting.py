@@ -21,6 +21,9 @@ def outputs(per_label, right=0.8, seed=0):
     return rows, np.array(NAMES)[truth]
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:The model answers most rows of some labels")
+
+
 def remarks(rows, labels, classes=NAMES, **options):
     """Return the remarks of a fit, all of which must point to the line that asked for it."""
     with warnings.catch_warnings(record=True) as caught:
@@ -29,6 +32,17 @@ def remarks(rows, labels, classes=NAMES, **options):
     assert {warning.filename for warning in caught} <= {__file__}
     assert {warning.category for warning in caught} <= {UserWarning}
     return [str(warning.message) for warning in caught]
+
+
+def test_labels_that_changed_places_are_remarked_on():
+    rows, labels = outputs(120)
+    swapped = [NAMES[1], NAMES[0], *NAMES[2:]]
+    (said,) = remarks(rows, labels, classes=swapped, remove=[NAMES[0]])
+    assert f"{NAMES[0]!r} with {NAMES[1]!r}" in said
+    assert f"{NAMES[1]!r} with {NAMES[0]!r}" in said
+    assert "check the order" in said
+    few = np.isin(labels, NAMES[2:]) | (np.arange(480) < 0)
+    assert remarks(rows[few], labels[few], classes=swapped, remove=[NAMES[2]]) == []
 
 
 # Labels without reference rows

@@ -118,8 +118,8 @@ def test_tensors_that_numpy_cannot_read_are_refused(kind):
             ["caf\u00e9", "tea"],
             "nearest is 'caf\u00e9', which is written differently",
         ),
-        ("oos", ["todo_list", "text"], "it has 2, 'todo_list', 'text'"),
-        ("cat", [1, 2, 3, 4], "it has 4, 1, 2, 3 and 1 more"),
+        ("oos", ["todo_list", "text"], "it has 2 labels: 'todo_list', 'text'"),
+        ("cat", [1, 2, 3, 4], "it has 4 labels: 1, 2, 3 and 1 more"),
         ("cat", [0, 1, 2], r"numbered from 0; give their names .classes="),
     ],
 )

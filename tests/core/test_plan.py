@@ -132,3 +132,9 @@ def test_a_plan_holds_the_changes_it_was_made_of():
     assert plan.changes == changes
     assert repr(plan) == "<LabelPlan: 4 changes, unlisted='keep'>"
     assert repr(LabelPlan(["a"])) == "<LabelPlan: 1 change, unlisted='keep'>"
+
+
+def test_a_series_is_a_mapping():
+    pandas = pytest.importorskip("pandas")
+    series = pandas.Series({"cat": "pet", "dog": "pet"})
+    assert LabelPlan(series) == LabelPlan({"cat": "pet", "dog": "pet"})

@@ -78,7 +78,8 @@ def fit_table(
         predictions,
         kind=kind,
         reading=reading,
-        label_column=label_column if needs_truth else None,
+        # Where nothing needs them, they show whether the labels are in order.
+        label_column=label_column if needs_truth or predictions.has(label_column) else None,
         skipped=None if strict else skipped,
         progress=progress,
     )

@@ -89,7 +89,7 @@ def fit(
         fitted = OutputFilter.from_plan(
             plan_of_options(names, plan, remove, keep),
             classes=names,
-            kind=kind_of(kind) or "probabilities",
+            kind="logits" if kind == "log-probabilities" else kind or "probabilities",
         )
         if fitted.removed and method == "osr":
             problem = f"Removing {listing(fitted.removed)} by OSR needs a table of reference rows: "
