@@ -196,7 +196,9 @@ class OutputFilter:
         choice(self.kind, KINDS, "kind")
         given = self.temperature
         if not (isinstance(given, int | float) and COLDEST <= given <= HOTTEST):
-            raise UnlabelError(f"The temperature is {given!r}: give {COLDEST} to {HOTTEST}")
+            raise UnlabelError(
+                f"The temperature is {given!r}: give a number from {COLDEST} to {HOTTEST}"
+            )
         self._set("temperature", float(given))
         try:
             self._set("counts", tuple(map(index, self.counts)))

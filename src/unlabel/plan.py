@@ -20,6 +20,7 @@ from unlabel._plans.then import composed
 from unlabel._typing import Label
 from unlabel.errors import UnlabelError, located
 from unlabel.labels import SURROGATES, as_classes, as_labels, known_columns, no_such_label
+from unlabel.validation import choice
 
 __all__ = ["UNLISTED", "Destination", "LabelPlan", "PlanCheck", "PlanDiff", "Unlisted"]
 
@@ -71,10 +72,7 @@ class LabelPlan:
         title: str = "",
         note: str = "",
     ) -> None:
-        if unlisted not in UNLISTED:
-            known = ", ".join(map(repr, UNLISTED))
-            problem = f"The value {unlisted!r} is not known: give one of {known}."
-            raise UnlabelError(problem, argument="unlisted")
+        choice(unlisted, UNLISTED, "unlisted")
         for name, text in (("title", title), ("note", note)):
             if not isinstance(text, str) or SURROGATES.search(text):
                 raise UnlabelError(f"The value {text!r} is not text: give a string.", argument=name)

@@ -98,7 +98,7 @@ def _problem(
             label = classes[int(np.argmax(wrong))]
             return f"the label {label!r} is {name}; give a number or drop the row.", None
     if kind == "logits":
-        return "every label is minus infinity.", None
+        return "every label is minus infinity; give a number or drop the row.", None
     with np.errstate(over="ignore", invalid="ignore"):
         total, least, most = entries.sum(), entries.min(), entries.max()
         sums = rows.sum(axis=1, dtype=np.float64)

@@ -311,7 +311,8 @@ def test_logits_among_other_numbers_are_not_guessed(rows, tmp_path):
     assert unlabel("fit", tmp_path / "some.parquet", *out, *named)[0] == 0
     # Rows of the removed label alone, and no true labels at all, say nothing of other columns.
     pa.parquet.write_table(table.filter(pa.array(truth == "dog")), tmp_path / "dogs.parquet")
-    for name, more in (("dogs.parquet", ()), ("in.parquet", ("--method", "mask"))):
+    pa.parquet.write_table(table.drop("label"), tmp_path / "bare.parquet")
+    for name, more in (("dogs.parquet", ()), ("bare.parquet", ("--method", "mask"))):
         assert "name the labels (--classes)" in unlabel("fit", tmp_path / name, *out, *more)[2]
         named = ("--classes", names_file(tmp_path, NAMES))
         assert unlabel("fit", tmp_path / name, *out, *more, *named)[0] == 0

@@ -50,7 +50,7 @@ def test_a_filter_and_its_copies_cannot_be_changed():
         np.testing.assert_array_equal(each.apply(np.eye(3)), fitted.apply(np.eye(3)))
 
 
-BOUNDS = f"give {COLDEST} to {HOTTEST}"
+BOUNDS = f"give a number from {COLDEST} to {HOTTEST}"
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,7 @@ class Filtered(NamedTuple):
     first_bad: int  # the first row that is not valid, or -1
 
 
-def run(
-    recipe: Recipe,
-    rows: Floats,
-    kind: Kind,
-    dtype: npt.DTypeLike | None = None,
-) -> Filtered:
+def run(recipe: Recipe, rows: Floats, kind: Kind, dtype: npt.DTypeLike | None = None) -> Filtered:
     """Check and filter rows of any layout in float16, float32 or float64, in one pass.
 
     A row's answer depends on nothing but the row. The result has the dtype of the rows, if no
