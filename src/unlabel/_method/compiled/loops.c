@@ -66,29 +66,22 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     r.entries = given[SOURCES].len / 8;
     r.results = r.sources == NULL ? r.labels - r.removed : given[STARTS].len / 8 - 1;
     n_rows = r.labels > 0 && (item == 4 || item == 8) ? given[ROWS].len / (r.labels * item) : -1;
-    if (n_rows < 0 || r.removed < 0 || r.removed >= r.labels || (r.steps != 0 && r.steps != r.removed) ||
-        given[ROWS].len != n_rows * r.labels * item ||
-        given[OUT].len != n_rows * r.results * item || given[WEIGHTS].len != 8 * r.entries ||
-        given[RESIDUALS].len != 8 * r.steps * r.labels || given[SHARES].len != given[RESIDUALS].len ||
-        given[MASS].len != 8 * n_rows) {
+    int fits = n_rows >= 0 && r.removed >= 0 && r.removed < r.labels &&
+               (r.steps == 0 || r.steps == r.removed) &&
+               given[ROWS].len == n_rows * r.labels * item &&
+               given[OUT].len == n_rows * r.results * item && given[MASS].len == 8 * n_rows &&
+               given[RESIDUALS].len == 8 * r.steps * r.labels &&
+               given[SHARES].len == given[RESIDUALS].len && given[WEIGHTS].len == 8 * r.entries;
+    for (Py_ssize_t j = 0; j < r.labels && fits; j++)
+        fits = r.order[j] >= 0 && r.order[j] < r.labels;
+    for (Py_ssize_t e = 0; e < r.entries && fits; e++)
+        fits = r.sources[e] >= 0 && r.sources[e] < r.labels - r.removed;
+    for (Py_ssize_t j = 0; j < r.results && r.sources != NULL && fits; j++)
+        fits = r.starts[j] >= 0 && r.starts[j] < r.starts[j + 1] && r.starts[j + 1] <= r.entries;
+    if (!fits) {
         PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
         goto done;
     }
-    for (Py_ssize_t j = 0; j < r.labels; j++)
-        if (r.order[j] < 0 || r.order[j] >= r.labels) {
-            PyErr_SetString(PyExc_ValueError, "the order names a label that does not exist");
-            goto done;
-        }
-    for (Py_ssize_t e = 0; e < r.entries; e++)
-        if (r.sources[e] < 0 || r.sources[e] >= r.labels - r.removed) {
-            PyErr_SetString(PyExc_ValueError, "the merge names a label that does not exist");
-            goto done;
-        }
-    for (Py_ssize_t j = 0; j < r.results && r.sources != NULL; j++)
-        if (r.starts[j] < 0 || r.starts[j] >= r.starts[j + 1] || r.starts[j + 1] > r.entries) {
-            PyErr_SetString(PyExc_ValueError, "the merge has a result of no label");
-            goto done;
-        }
     scratch = PyMem_Malloc((size_t)(r.labels * 10 + r.results * 3 + r.entries) * sizeof(double));
     if (scratch == NULL) {
         PyErr_NoMemory();
