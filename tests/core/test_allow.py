@@ -134,6 +134,16 @@ def test_allowed_labels_far_below_the_others_keep_their_ratio(lead, dtype):
     assert found[0, 1] == pytest.approx(ratio, rel=2e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_allowed_labels_keep_their_ratio_at_a_low_temperature(dtype):
+    fitted = doors.at_temperature(doors.mask(["a", "b", "c", "d"], ["d"]), 1 / 16)
+    row = np.array([1, 2**-10, 0.75 * 2**-10, 0], dtype=dtype)  # their powers are below 2**-159
+    found = fitted.run(row, allow=["b", "c"])
+    expected = [0, 1 / (1 + 0.75**16), 0.75**16 / (1 + 0.75**16)]
+    np.testing.assert_allclose(found.confidences, expected, rtol=2 * np.finfo(dtype).eps)
+    assert fitted.answer(row[[0, 2, 1, 3]], allow=["b", "c"]).item() == "c"
+
+
 def test_many_rows_far_from_their_lists_are_those_of_float64():
     fitted = doors.mask(["a", "b", "c", "d"], ["d"], kind="logits")
     rows = np.random.default_rng(0).normal(0, 2, (40_000, 4)).astype(np.float32)

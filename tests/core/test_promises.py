@@ -208,3 +208,11 @@ def test_the_order_of_rows_changes_no_byte_and_500_of_a_label_count(tmp_path, dt
         assert fitted.counts == (500, 500)
         fitted.save(tmp_path / str(at))
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
+def test_negative_zeros_are_zeros_in_the_choice_of_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.multinomial(3, [0.4, 0.3, 0.2, 0.1], 1200) / 3
+    negative = np.where((rows == 0) & (rng.random(rows.shape) < 0.5), -0.0, rows)
+    one, other = (doors.fit(some, np.arange(1200) % 2, remove=[0]) for some in (rows, negative))
+    assert (one, one.counts) == (other, (500,))

@@ -111,6 +111,7 @@ def test_title_and_note_of_both_are_kept():
 OSR, MASK = fitted(LABELS, LABELS[:2]), doors.mask(LABELS, LABELS[:2])
 SPLITS = {LABELS[0]: None, LABELS[1]: {"x": 0.5, "y": 0.5}}
 SPLIT = doors.mask(LABELS, SPLITS)
+SHARING = fitted(LABELS, {LABELS[0]: None, LABELS[1]: {LABELS[1]: 0.5, LABELS[2]: 0.5}})
 SPLIT_LATER = doors.mask([label for label in LABELS if label != LABELS[2]], SPLITS)
 
 
@@ -127,6 +128,7 @@ SPLIT_LATER = doors.mask([label for label in LABELS if label != LABELS[2]], SPLI
         (SPLIT, doors.mask(SPLIT.classes_out, LABELS[5:6]), "the second removes labels"),
         (doors.mask(LABELS, LABELS[2:3]), SPLIT_LATER, "the second removes labels"),
         (OSR, fitted(OSR.classes_out, {LABELS[5]: None, LABELS[4]: LABELS[3]}), "second removes"),
+        (SHARING, fitted(SHARING.classes_out, LABELS[5:6]), "the second removes labels"),
         (MASK, "second.safetensors", "give an OutputFilter"),
     ],
 )

@@ -119,5 +119,7 @@ def test_json(tmp_path, removed):
 
 
 def test_numbers_in_a_file_are_texts_until_they_meet_a_model(tmp_path):
-    plan = read(tmp_path, "p.toml", "[changes]\n1 = 2\n3 = [4, 'x']\n5 = { 6 = 0.5, x = 0.5 }")
-    assert plan.changes == {"1": "2", "3": ("4", "x"), "5": {"6": 0.5, "x": 0.5}}
+    plan = read(
+        tmp_path, "p.toml", "[changes]\n1 = 2\n3 = [4, 'x']\n5 = { 6 = 0.5, x = 0.5 }\n7 = 0"
+    )
+    assert plan.changes == {"1": "2", "3": ("4", "x"), "5": {"6": 0.5, "x": 0.5}, "7": "0"}
