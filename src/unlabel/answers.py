@@ -206,7 +206,8 @@ def answer_columns(
         rows = np.where(allowed.lists[allowed.of_row], rows, 0.0)
     columns = rows.argmax(axis=1)
     largest = rows[np.arange(len(rows)), columns]
-    is_known = (largest >= _least(rule, classes)[columns]) & (removed_mass <= rule.max_removed_mass)
+    least = _least(rule, classes)[columns].astype(rows.dtype)  # .7 of float32 is its .7
+    is_known = (largest >= least) & (removed_mass <= rule.max_removed_mass)
     if allowed is not None:
         is_known &= rows.sum(axis=1) > NOTHING
     return np.where(is_known, columns, -1)

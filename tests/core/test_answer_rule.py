@@ -345,3 +345,10 @@ def test_rows_of_labels_that_nobody_has_are_counted_in_a_warning():
 def test_anything_but_a_rule_is_refused(rule):
     with pytest.raises(UnlabelError, match=f"The rule is a {type(rule).__name__}: give an"):
         doors.mask(["cat", "dog"], {}).answer([[0.9, 0.1]], rule)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_confidence_that_is_as_high_as_it_must_be_is_enough_in_its_own_type(dtype):
+    rows = np.array([[0.7, 0.3]], dtype=dtype)
+    rule = AnswerRule(min_confidence=0.7)
+    assert doors.mask(["cat", "dog"], {}).answer(rows, rule).tolist() == ["cat"]
