@@ -60,7 +60,7 @@ BARS = {
 LABELS_MERGED = 5  # into one
 LITERAL_ROWS = 2_000  # the literal procedure gets fewer, and is compared on those
 ERROR_BARS = [("float32", 1e-6), ("float64", 1e-12)]
-FIT_BARS = [(1000, 1, 500, 500.0), (100, 60, 100, 100.0)]
+FIT_BARS = [(1000, 1, 500, 30.0), (100, 60, 100, 20.0)]
 FITS = ((10, 1, 100), (10, 7, 100), (100, 1, 100), (100, 60, 100), (1000, 1, 500), (1000, 100, 10))
 
 

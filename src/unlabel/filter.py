@@ -297,12 +297,8 @@ class OutputFilter:
         (array([[0.667, 0.333, 0.   ]]), array([0.2]), array([0.25]))
         """
         rows, allowed, found = self._filtered(confidences, allow, allow_by)
-        out, lead = found.rows, rows.shape[:-1]
-        not_allowed = np.zeros(len(out))
-        if allowed is not None:
-            not_allowed = restrict(out, *allowed)
-            out = out.astype(rows.dtype, copy=False)
-        out = out.reshape(*lead, out.shape[1])
+        out, not_allowed = _restricted(rows, allowed, found)
+        lead = rows.shape[:-1]
         return FilteredRows(out, found.removed_mass.reshape(lead), not_allowed.reshape(lead))
 
     def apply(self, confidences: Any, *, allow: Any = None, allow_by: Any = None) -> Floats:
@@ -316,7 +312,8 @@ class OutputFilter:
         >>> masked.apply([[.2, .5, .3]])
         array([[0.2, 0.8]])
         """
-        return self.run(confidences, allow=allow, allow_by=allow_by).confidences
+        found = self._filtered(confidences, allow, allow_by, masses=False)
+        return _restricted(*found, masses=False)[0]
 
     def answer(
         self,
@@ -352,7 +349,7 @@ class OutputFilter:
         return answer_labels(rule, self.classes_out, columns).reshape(rows.shape[:-1])
 
     def _filtered(
-        self, confidences: Any, allow: Any, allow_by: Any
+        self, confidences: Any, allow: Any, allow_by: Any, *, masses: bool = True
     ) -> tuple[Floats, Allowed | None, Filtered]:
         """Return the array that was given, what its rows may have, and its rows filtered."""
         given = as_array(confidences, self.classes_in, self.classes_out)
@@ -362,7 +359,7 @@ class OutputFilter:
             # Keeps what little the allowed labels may have.
             is_linear = self.kind == "probabilities" and self.temperature == 1
             dtype = np.promote_types(dtype, np.float32 if is_linear else np.float64)
-        found = run(self._recipe, rows, self.kind, dtype)
+        found = run(self._recipe, rows, self.kind, dtype, masses=masses)
         if found.first_bad >= 0:
             raise bad_row(rows, found.first_bad, self.kind, self.classes_in)
         return given, allowed, found
@@ -403,6 +400,17 @@ class OutputFilter:
     def load(cls, path: str | os.PathLike[str]) -> OutputFilter:
         """Load a filter from a file, without ever running code from it."""
         return filter_file.load(path, cls)
+
+
+def _restricted(
+    given: Floats, allowed: Allowed | None, found: Filtered, *, masses: bool = True
+) -> tuple[Floats, Float64s]:
+    """Return filtered rows in the shape and type of those given, and what was not allowed."""
+    out, not_allowed = found.rows, np.zeros(len(found.rows) if masses else 0)
+    if allowed is not None:
+        not_allowed = restrict(out, *allowed, masses=masses)
+        out = out.astype(given.dtype, copy=False)
+    return out.reshape(*given.shape[:-1], out.shape[1]), not_allowed
 
 
 def outcome_of_filter(fitted: OutputFilter) -> Outcome:

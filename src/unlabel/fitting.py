@@ -60,7 +60,8 @@ def fit_filter(
     """Fit as `unlabel.OutputFilter.fit` describes; `skipped` counts the rows that are left out."""
     choice(method, METHODS, "method")
     choice(kind, KINDS, "kind")
-    choice(calibrate, (True, False), "calibrate")
+    if not isinstance(calibrate, bool):
+        raise UnlabelError(f"{calibrate!r} is neither True nor False.", argument="calibrate")
     names = None if classes is None else as_classes(classes)
     rows = as_array(confidences, names)
     names = tuple(range(rows.shape[-1])) if names is None else names

@@ -125,3 +125,12 @@ def test_tensors_that_numpy_cannot_read_are_refused(kind):
 )
 def test_a_label_that_the_model_lacks_gets_the_nearest_one_where_one_is_near(label, classes, words):
     refused(f"^The model has no label '{label}': .*{words}", doors.mask, classes, [label])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"remove": ["8"]}, {"keep": ["7", "9"]}, {"plan": ["8"]}, {"plan": {"8": None}}]
+)
+def test_labels_to_remove_or_keep_are_found_by_their_texts(changes):
+    rows = np.full((3, 3), 1 / 3)
+    fitted = doors.fit(rows, [7, 8, 9], classes=[7, 8, 9], method="mask", **changes)
+    assert (fitted.removed, fitted.classes_out) == ((8,), (7, 9))

@@ -138,3 +138,23 @@ def test_a_series_is_a_mapping():
     pandas = pytest.importorskip("pandas")
     series = pandas.Series({"cat": "pet", "dog": "pet"})
     assert LabelPlan(series) == LabelPlan({"cat": "pet", "dog": "pet"})
+
+
+def test_weights_that_people_rounded_are_divided_by_their_sum():
+    fitted = doors.mask(["cat", "dog"], {"cat": {"small": 0.333, "big": 0.666}})
+    np.testing.assert_allclose(fitted.apply([0.75, 0.25]), [0.25, 0.5, 0.25], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [((0.5, 0.498), r"sum to 0\.998"), ((0.5, 0.502), r"sum to 1\.002"), ((0, 1), "'a' is 0")],
+)
+def test_weights_that_are_not_shares_of_1_are_refused(weights, words):
+    with pytest.raises(UnlabelError, match=words):
+        LabelPlan({"cat": dict(zip("ab", weights, strict=True))})
+
+
+def test_new_labels_are_numbers_where_all_labels_are_and_one_of_a_text_is_one():
+    assert doors.mask([1, 2], {1: "7"}).classes_out == (7, 2)
+    assert doors.mask([1, "x"], {"x": "7"}).classes_out == (1, "7")
+    assert doors.mask(["a", "b", "c"], {"a": 7, "b": "7"}).classes_out == (7, "c")

@@ -92,6 +92,12 @@ def test_missing_labels_are_marked_in_several_ways(convert):
         assert fit(numbers, classes=None, remove=[1]).counts == (28,)
 
 
+def test_true_is_not_the_label_1():
+    truth = [*np.arange(119) % 4, True]
+    with pytest.warns(UserWarning, match="1 row of labels that the model does not have, .* True"):
+        fit(truth, classes=range(4), remove=[0])
+
+
 def test_an_empty_text_may_be_a_label():
     labels = np.where(TRUTH == "owl", "", TRUTH)
     assert fit(labels, classes=["cat", "dog", "fox", ""], remove=[""]).counts == (30,)

@@ -10,8 +10,10 @@ from unlabel._method.temperature import at_temperature
 from unlabel._typing import Booleans, Columns, Float64s, Floats, Kind
 
 
-def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s) -> int:
-    """Write the filtered rows into `out`, and each row's removed mass into `mass`.
+def filter_rows(
+    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s | None
+) -> int:
+    """Write the filtered rows into `out`, and each row's removed mass into `mass`, if given.
 
     Returns
     -------
@@ -32,8 +34,9 @@ def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Flo
             redistributed = recipe.merge.add_up(redistributed)
         result[:] = redistributed
         result[bad] = np.nan
-        mass[start : start + len(block)] = masses.removed_mass
-        mass[start + bad] = np.nan
+        if mass is not None:
+            mass[start : start + len(block)] = masses.removed_mass
+            mass[start + bad] = np.nan
         start += len(block)
     return first_bad
 
@@ -86,7 +89,7 @@ def rests(removed: Float64s, total: Float64s) -> Float64s:
     return np.cumsum(sums, axis=1, out=sums)[:, ::-1]
 
 
-def restrict(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s) -> None:
+def restrict(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s | None) -> None:
     """Restrict rows in NumPy, block by block."""
     start = 0
     for block in row_blocks(rows):
@@ -98,6 +101,7 @@ def restrict(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float6
         none = kept <= NOTHING
         block[none] = allowed[none]
         kept[none] = allowed[none].sum(axis=1)
-        not_allowed[here] = np.where(none, 1.0, lost / (lost + kept))
+        if not_allowed is not None:
+            not_allowed[here] = np.where(none, 1.0, lost / (lost + kept))
         block[:] = block / kept[:, None]
         start = here.stop

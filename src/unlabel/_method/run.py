@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -31,14 +33,21 @@ class Filtered(NamedTuple):
     first_bad: int  # the first row that is not valid, or -1
 
 
-def run(recipe: Recipe, rows: Floats, kind: Kind, dtype: npt.DTypeLike | None = None) -> Filtered:
+def run(
+    recipe: Recipe,
+    rows: Floats,
+    kind: Kind,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    masses: bool = True,
+) -> Filtered:
     """Check and filter rows of any layout in float16, float32 or float64, in one pass.
 
     A row's answer depends on nothing but the row. The result has the dtype of the rows, if no
-    other is given.
+    other is given. The removed masses are an empty array if they are not asked for.
     """
     out = np.empty((len(rows), recipe.n_results), dtype=dtype or rows.dtype)
-    mass = np.empty(len(rows))
+    mass = np.empty(len(rows) if masses else 0)
     is_compiled = compiled.is_available()
     loop = compiled.filter_rows if is_compiled else plain.filter_rows
     # The loops know float32 and float64; logarithms need the latter.
@@ -50,7 +59,7 @@ def run(recipe: Recipe, rows: Floats, kind: Kind, dtype: npt.DTypeLike | None = 
             if given.dtype != exact or not (given.flags.c_contiguous and given.flags.aligned):
                 given = np.require(given, dtype=exact, requirements=["C", "A"])
             result = result if result.dtype == exact else np.empty(result.shape, dtype=exact)
-        bad = loop(recipe, kind, given, result, mass[chunk])
+        bad = loop(recipe, kind, given, result, mass[chunk] if masses else None)
         if result.base is not out:
             out[chunk] = result
         return bad if bad < 0 else chunk.start + bad
@@ -59,23 +68,27 @@ def run(recipe: Recipe, rows: Floats, kind: Kind, dtype: npt.DTypeLike | None = 
     return Filtered(out, mass, min((bad for bad in found if bad >= 0), default=-1))
 
 
-def restrict(rows: Floats, lists: Booleans, of_row: Columns) -> Float64s:
+def restrict(rows: Floats, lists: Booleans, of_row: Columns, *, masses: bool = True) -> Float64s:
     """Leave rows of float32 or float64 only their allowed labels, in place.
 
     What is left is divided by its sum; where nothing is left, all allowed labels have the same.
-    Returns the part of each row that was not allowed.
+    Returns the part of each row that was not allowed, or an empty array if it is not asked for.
     """
-    not_allowed = np.empty(len(rows))
+    not_allowed = np.empty(len(rows) if masses else 0)
     lists = np.ascontiguousarray(lists)
     loop = compiled.restrict if compiled.is_available() else plain.restrict
-    in_chunks(lambda chunk: loop(rows[chunk], lists, of_row[chunk], not_allowed[chunk]), rows.shape)
+
+    def work(chunk: slice) -> None:
+        loop(rows[chunk], lists, of_row[chunk], not_allowed[chunk] if masses else None)
+
+    in_chunks(work, rows.shape)
     return not_allowed
 
 
 def in_chunks(
     work: Callable[[slice], Result], shape: tuple[int, ...], *, copied: bool = False
 ) -> list[Result]:
-    """Map chunks of the rows of an array, on several threads if it is large."""
+    """Map chunks of the rows of an array, in any order, on several threads if it is large."""
     n_rows, width = shape
     is_large = n_rows * width > WORTH_A_THREAD and compiled.is_available()
     threads = thread_limit() if is_large else 1
@@ -84,13 +97,24 @@ def in_chunks(
     chunks = [slice(start, start + size) for start in range(0, n_rows, size)]
     if threads == 1 or len(chunks) == 1:
         return [*map(work, chunks)]
-    from concurrent.futures import ThreadPoolExecutor  # slow to import, and for large arrays alone
+    waiting, found, errors = iter(chunks), list[Result](), list[BaseException]()
 
-    with ThreadPoolExecutor(min(threads, len(chunks))) as pool:
+    def share() -> None:
         try:
-            return [*pool.map(work, chunks)]
-        except RuntimeError:  # threads cannot be started while the interpreter shuts down
-            return [*map(work, chunks)]
+            found.extend([work(chunk) for chunk in waiting])
+        except BaseException as error:  # to be raised where the caller is
+            errors.append(error)
+
+    helpers = [Thread(target=share) for _ in range(min(threads, len(chunks)) - 1)]
+    with suppress(RuntimeError):  # an interpreter that is shutting down starts none
+        for helper in helpers:
+            helper.start()
+    share()
+    for helper in filter(Thread.is_alive, helpers):
+        helper.join()
+    if errors:
+        raise errors[0]
+    return found
 
 
 def thread_limit() -> int:

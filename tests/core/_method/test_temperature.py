@@ -166,6 +166,14 @@ def test_the_statistics_are_those_of_calibrated_rows():
     np.testing.assert_allclose(fitted.shares, expected.shares, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("n", [4, 40])
+def test_what_counts_as_nothing_stays_nothing_at_the_highest_temperature(both_ways, n):
+    row = np.zeros(n)
+    row[1:4] = 0.5, 0.5, 1e-300
+    found = doors.at_temperature(doors.mask(range(n), [0]), HOTTEST).apply(row)
+    np.testing.assert_allclose(found[:3], [0.5, 0.5, 0], rtol=1e-15, atol=0)
+
+
 @pytest.mark.parametrize("kind", ["probabilities", "logits"])
 @pytest.mark.parametrize("n", [6, 40])
 def test_float32_rows_are_calibrated_as_float64(n, kind):

@@ -23,14 +23,16 @@ def is_available() -> bool:
     return _loops is not None
 
 
-def filter_rows(recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s) -> int:
+def filter_rows(
+    recipe: Recipe, kind: Kind, rows: Floats, out: Floats, mass: Float64s | None
+) -> int:
     """Filter contiguous rows, as `unlabel._method.plain.filter_rows` does."""
     numbers = len(recipe.removed), rows.itemsize, kind == "logits", recipe.temperature
     found: int = _loops.filter_rows(rows, out, mass, *recipe.buffers, *numbers, SUM_TOLERANCE)
     return found
 
 
-def restrict(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s) -> None:
+def restrict(rows: Floats, lists: Booleans, of_row: Columns, not_allowed: Float64s | None) -> None:
     """Restrict contiguous rows, as `unlabel._method.plain.restrict` does."""
     numbers = of_row.astype(np.int64, copy=False)
     _loops.restrict(rows, lists.view(np.uint8), numbers, not_allowed, rows.itemsize)

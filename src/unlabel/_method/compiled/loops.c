@@ -46,7 +46,7 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     double *scratch = NULL;
     (void)self;
     memset(given, 0, sizeof given);
-    if (!PyArg_ParseTuple(args, "y*w*w*y*y*y*y*z*z*z*nnpdd", &given[ROWS], &given[OUT],
+    if (!PyArg_ParseTuple(args, "y*w*z*y*y*y*y*z*z*z*nnpdd", &given[ROWS], &given[OUT],
                           &given[MASS], &given[ORDER], &given[RESIDUALS], &given[SHARES], &given[STEPS],
                           &given[SOURCES], &given[STARTS], &given[WEIGHTS], &r.removed, &item,
                           &r.logits, &r.temperature, &r.tolerance))
@@ -69,7 +69,8 @@ static PyObject *filter_rows(PyObject *self, PyObject *args)
     int fits = n_rows >= 0 && r.removed >= 0 && r.removed < r.labels &&
                (r.steps == 0 || r.steps == r.removed) &&
                given[ROWS].len == n_rows * r.labels * item &&
-               given[OUT].len == n_rows * r.results * item && given[MASS].len == 8 * n_rows &&
+               given[OUT].len == n_rows * r.results * item &&
+               (given[MASS].buf == NULL || given[MASS].len == 8 * n_rows) &&
                given[RESIDUALS].len == 8 * r.steps * r.labels &&
                given[SHARES].len == given[RESIDUALS].len && given[WEIGHTS].len == 8 * r.entries;
     for (Py_ssize_t j = 0; j < r.labels && fits; j++)
@@ -118,12 +119,12 @@ static PyObject *restrict_rows(PyObject *self, PyObject *args)
     Py_buffer rows = {0}, lists = {0}, of_row = {0}, mass = {0};
     Py_ssize_t item, n = 0, n_rows;
     (void)self;
-    if (!PyArg_ParseTuple(args, "w*y*y*w*n", &rows, &lists, &of_row, &mass, &item))
+    if (!PyArg_ParseTuple(args, "w*y*y*z*n", &rows, &lists, &of_row, &mass, &item))
         return NULL;
     n_rows = of_row.len / 8;
     if ((item == 4 || item == 8) && n_rows > 0) n = rows.len / (n_rows * item);
     const int64_t *number = of_row.buf;
-    int fits = rows.len == n_rows * n * item && mass.len == 8 * n_rows;
+    int fits = rows.len == n_rows * n * item && (mass.buf == NULL || mass.len == 8 * n_rows);
     for (Py_ssize_t i = 0; i < n_rows && fits; i++)
         fits = number[i] >= 0 && (number[i] + 1) * n <= lists.len;
     if (!fits)

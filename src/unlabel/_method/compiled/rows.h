@@ -207,7 +207,7 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
             if (NEEDS_DOUBLE(row.scale)) {
                 double *wide = v + 5 * n, *finer = merged + m;
                 for (Py_ssize_t j = 0; j < n; j++) wide[j] = x[j];
-                Py_ssize_t found = filter_wide_double(r, wide, 1, finer, mass + i, runs,
+                Py_ssize_t found = filter_wide_double(r, wide, 1, finer, mass ? mass + i : NULL, runs,
                                                       columns, wide + n, finer + m);
                 if (bad < 0 && found == 0) bad = i;
                 for (Py_ssize_t j = 0; j < m; j++) result[j] = (REAL)finer[j];
@@ -218,7 +218,7 @@ CLONED static Py_ssize_t NAME(filter_wide)(const Recipe *r, const REAL *rows, Py
             row.is_valid &= fabs(row.kept + row.removed - 1.0) <= r->tolerance;
         }
         double kept = row.kept * row.scale;
-        mass[i] = row.is_valid ? row.removed / (row.removed + kept) : NAN;
+        if (mass) mass[i] = row.is_valid ? row.removed / (row.removed + kept) : NAN;
         if (!row.is_valid) {
             if (bad < 0) bad = i;
             for (Py_ssize_t j = 0; j < m; j++) result[j] = NAN;
@@ -262,15 +262,17 @@ CLONED static void NAME(restrict)(REAL *rows, Py_ssize_t n_rows, Py_ssize_t n,
         JOIN(kept, SUM)
         double total = last_kept + kept[0], inverse = 1.0 / total;
         (void)inverse;
-        /* Added up: a subtraction would lose digits. */
-        for (j = 0; j + SUMS <= n; j += SUMS)
-            for (int s = 0; s < SUMS; s++) lost[s] += x[j + s] * (REAL)(1 - allowed[j + s]);
-        for (; j < n; j++) last_lost += x[j] * (REAL)(1 - allowed[j]);
-        JOIN(lost, SUM)
-        mass[i] = total > NOTHING ? (last_lost + lost[0]) / (last_lost + lost[0] + total) : 1.0;
-        if (total > NOTHING)
+        if (mass) { /* added up: a subtraction would lose digits */
+            for (j = 0; j + SUMS <= n; j += SUMS)
+                for (int s = 0; s < SUMS; s++) lost[s] += x[j + s] * (REAL)(1 - allowed[j + s]);
+            for (; j < n; j++) last_lost += x[j] * (REAL)(1 - allowed[j]);
+            JOIN(lost, SUM)
+            double others = last_lost + lost[0];
+            mass[i] = total <= NOTHING ? 1.0 : others / (others + total);
+        }
+        if (!(total <= NOTHING)) { /* rows that are not valid stay NaN */
             for (j = 0; j < n; j++) x[j] = (REAL)SCALED(x[j] * (REAL)allowed[j], total, inverse);
-        else {
+        } else {
             for (j = 0; j < n; j++) number += allowed[j];
             for (j = 0; j < n; j++) x[j] = (REAL)(allowed[j] / (double)number);
         }
@@ -355,7 +357,7 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
         EACH_LANE valid[l] = low[l] >= 0 ? valid[l] : NAN;
         EACH_LANE valid[l] = kept[l] + gone[l] < INFINITY ? valid[l] : NAN;
         EACH_LANE valid[l] = fabs(kept[l] + gone[l] - 1.0) <= tolerance ? valid[l] : NAN;
-        for (int l = 0; l < size; l++) mass[start + l] = gone[l] / (gone[l] + kept[l]) * valid[l];
+        for (int l = 0; l < size && mass; l++) mass[start + l] = gone[l] / (gone[l] + kept[l]) * valid[l];
         EACH_LANE rest[k][l] = kept[l];
         for (int j = k; j > 0; j--) EACH_LANE rest[j - 1][l] = rest[j][l] + v[j - 1][l];
         for (int t = 0; t < k; t++) {
@@ -403,7 +405,7 @@ CLONED static Py_ssize_t NAME(filter_narrow)(const Recipe *r, const REAL *rows, 
                 if (NEEDS_DOUBLE(lead[l])) { /* never with a temperature, where rows are doubles */
                     double wide[NARROW], finer[NARROW];
                     for (int j = 0; j < n; j++) wide[j] = rows[(start + l) * n + j];
-                    filter_narrow_double(r, wide, 1, finer, mass + start + l);
+                    filter_narrow_double(r, wide, 1, finer, mass ? mass + start + l : NULL);
                     for (int j = 0; j < m; j++) out[(start + l) * m + j] = (REAL)finer[j];
                 }
     }
