@@ -153,7 +153,7 @@ def _other_answers(rows: Floats, truth: Columns, names: tuple[Label, ...]) -> It
     label, answer = np.divmod(pairs, n)
     sizes = np.bincount(truth[known], minlength=n)[label]
     odd = (label != answer) & (sizes >= ENOUGH_FOR_ORDER) & (2 * counts > sizes)
-    if odd.any():
+    if np.count_nonzero(odd) > 1:  # one alone is a hard label, not an order
         found = [
             f"{names[a]!r} with {names[b]!r}" for a, b in zip(label[odd], answer[odd], strict=True)
         ]

@@ -109,15 +109,13 @@ def _problem(
         value = least if least < 0 else most
         return f"the label {label!r} is {value:.6g}; if these are logits, say so.", "kind"
     if sums.max() > 2 or (sums.max() > 1 + FAR and sums.min() < 1 - FAR):
-        advice = (
-            "and sums that differ so look like independent (sigmoid) scores, which cannot be used."
-        )
+        advice = "; these look like independent (sigmoid) scores, for which unlabel is not made."
     else:
         advice = (
-            "more than 1% from 1; give every label's confidence, or divide each row by its sum if "
-            "its labels exclude each other."
+            ", more than 1% from 1; give every label's confidence, or divide each row by its sum "
+            "if its labels exclude each other."
         )
-    return f"it sums to {total:.6g}, {advice}", None
+    return f"it sums to {total:.6g}{advice}", None
 
 
 def divided_by_sums(rows: Floats) -> Floats:

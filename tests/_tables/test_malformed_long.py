@@ -278,7 +278,7 @@ FITS = {
     ),
     "another_label": (
         GOOD.replace("b,fox", "b,owl"),
-        "row 5 (id 'b'): the model has no label 'owl': it has 3, 'cat', 'dog', 'fox'. The labels",
+        "row 5 (id 'b'): the model has no label 'owl': it has 3 labels: 'cat', 'dog', 'fox'. The",
     ),
 }
 

@@ -387,6 +387,7 @@ def test_at_most_so_many_rows_of_labels_that_stay_are_chosen():
         assert len(hashes[0]) > most
 
 
+@pytest.mark.filterwarnings("ignore:The model answers most rows")
 def test_rows_no_better_than_chance_are_refused(spark):
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=300)
@@ -529,7 +530,7 @@ def test_the_other_rows_show_that_scores_are_independent():
     source = ListColumn("c", (0, 1, 2), fixed_size=False)
     checked = CheckedRows(source, "probabilities", "id")
     message = refusal(lambda: list(checked.of(iter([batch]))))
-    assert message.startswith(f"Partition 0 (id='a'), row 0: {NO_ROW} it sums to 0.7, these")
+    assert message.startswith(f"Partition 0 (id='a'), row 0: {NO_ROW} it sums to 0.7; these")
     assert "look like independent (sigmoid) scores" in message
 
 
