@@ -166,7 +166,7 @@ def distinct_labels(labels: Any) -> tuple[list[Any], Columns]:
     if values.dtype != object:
         names, positions = np.unique(values, return_inverse=True)
         return names.tolist(), positions
-    try:  # True equals 1, but is no label
+    try:  # True equals 1, but is not a label
         keys = [(isinstance(label, bool), label) for label in values.tolist()]
         position = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     except TypeError as error:

@@ -104,6 +104,7 @@ def in_chunks(
             found.extend([work(chunk) for chunk in waiting])
         except BaseException as error:  # to be raised where the caller is
             errors.append(error)
+            list(waiting)  # nothing is left for the other threads
 
     helpers = [Thread(target=share) for _ in range(min(threads, len(chunks)) - 1)]
     with suppress(RuntimeError):  # an interpreter that is shutting down starts none
