@@ -26,7 +26,6 @@ from scipy.special import softmax
 from research.files import whole_file
 from research.grid import BASE, select
 from research.methods import unsir
-from research.progress import no_progress
 from research.resources import Resources
 from research.results.collect import full_precision, hardware
 from research.results.files import Facts, Result, read_result, stored_cells, write_result
@@ -64,8 +63,8 @@ def task_of(study: Study, forget: str, resources: Resources) -> Task:
     """Make the task of a set of labels, after training the base model if it is missing."""
     (cell,) = select(study.cells(), [f"s0/{forget}"])
     if not cell.base.weights(resources.out).exists():
-        resources.train_base(study, 0, no_progress)
-    return resources.task(study, cell, no_progress)
+        resources.train_base(study, 0)
+    return resources.task(study, cell)
 
 
 def trials(task: Task, grid: list[Unsir]) -> Iterator[Trial]:
@@ -118,11 +117,16 @@ def distance(trial: Trial) -> float:
     return float(max(trial["A_F"] / LARGEST_A_F, trial["lost"] / LARGEST_LOSS))
 
 
+def with_unsir(study: Study, settings: Unsir) -> Study:
+    """Set up a study with these settings of UNSIR."""
+    return replace(study, settings={**study.settings, "unsir": settings})
+
+
 def balanced(study: Study, grid: list[Unsir], resources: Resources) -> Study:
     """Set up a study with the settings of the best balance; the trials are stored in OUT."""
     file = resources.out / "unsir" / f"{study.set}-{study.architecture}.json"
     if not file.exists():
-        task = task_of(replace(study, unsir=START), CHOSEN_ON, resources)
+        task = task_of(with_unsir(study, START), CHOSEN_ON, resources)
         found = list(trials(task, grid))
         facts = {"hardware": hardware(resources.device), "chosen": asdict(best(found))}
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +135,7 @@ def balanced(study: Study, grid: list[Unsir], resources: Resources) -> Study:
             part.write_text(text + "\n", encoding="utf-8")
     chosen = Unsir(**json.loads(file.read_text(encoding="utf-8"))["chosen"])
     print(study.set, study.architecture, chosen, flush=True)
-    return replace(study, unsir=chosen)
+    return with_unsir(study, chosen)
 
 
 def copy_retrained(study: Study, out: Path) -> None:

@@ -167,34 +167,34 @@ def to_onnx(
 
 def method_names() -> list[str]:
     """Return the names of the methods of the experiments, in the order in which they run."""
-    from research.methods import RUN
+    from research.registry import METHODS
 
-    return [*RUN]
+    return [*METHODS]
 
 
 def run_method(name: str, task: Any) -> Any:
     """Return what a method of the experiments makes of a task."""
-    from research.methods import RUN
+    from research.registry import METHODS
 
-    return RUN[name](task)
+    return METHODS[name].run(task)
 
 
 def replace_method(patch: Any, name: str, around: Callable[[Any], Any]) -> None:
     """Run something else, made of a method of the experiments, until a patch is undone."""
-    from research.methods import RUN
+    from research.registry import METHODS
 
-    patch.setitem(RUN, name, around(RUN[name]))
+    patch.setitem(METHODS, name, replace(METHODS[name], run=around(METHODS[name].run)))
 
 
 def settings_of(study: Any, method: str) -> Any:
     """Return the settings of a method in a study."""
-    return getattr(study, method.removesuffix("_cwm"))
+    return study.settings[method]
 
 
 def with_settings(study: Any, method: str, **changes: Any) -> Any:
     """Return a study with other settings of a method."""
-    name = method.removesuffix("_cwm")
-    return replace(study, **{name: replace(getattr(study, name), **changes)})
+    changed = replace(study.settings[method], **changes)
+    return replace(study, settings={**study.settings, method: changed})
 
 
 def as_suite(patch: Any, study: Any, suite: str = "quick") -> None:
@@ -206,9 +206,10 @@ def as_suite(patch: Any, study: Any, suite: str = "quick") -> None:
 
 def run_study(out: Path, *only: str, suite: str = "quick", **options: Any) -> dict[str, list[str]]:
     """Run the unfinished pieces of a suite, and return those that failed, by error message."""
-    from research.runner import run_suite
+    from research.runner import run_studies
+    from research.suites import chosen
 
-    return run_suite(suite, out=out, only=only, **options)
+    return run_studies(chosen(suite), out=out, only=only, **options)
 
 
 def pieces_left(study: Any, out: Path, *only: str) -> list[str]:
@@ -232,15 +233,17 @@ def store(out: Path, cell: Any, facts: Any, arrays: Any = None, filter: Any = No
     write_result(out, Result(cell, facts, arrays or {}, filter))
 
 
-def load_set(name: str, folder: Path, progress: Callable[[float], None] = lambda part: None) -> Any:
+def load_set(name: str, folder: Path) -> Any:
     """Return an image set of the experiments."""
     from research.datasets import load_set
 
-    return load_set(name, folder, progress)
+    return load_set(name, folder)
 
 
 def build_network(name: str, labels: int, pretrained: Path | None = None) -> Any:
     """Return an untrained network of the experiments, or one with ImageNet weights."""
-    from research.models import build
+    from research import models
 
-    return build(name, labels, pretrained=pretrained)
+    if pretrained is None:
+        return models.build(name, labels)
+    return models.build_pretrained(name, labels, pretrained)

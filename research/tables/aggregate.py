@@ -22,7 +22,6 @@ from research import filters
 from research.arrays import Float64s, Floats
 from research.attack import attack_auc
 from research.grid import BASE, Cell
-from research.progress import Progress, no_progress
 from research.results.files import GRID, Facts, Result, read_facts, read_result, stored_cells
 from research.results.notes import Notes, read_notes
 from research.tables.published import Key
@@ -64,7 +63,7 @@ class Gathered:
     rounding: dict[str, float] = field(default_factory=dict)
 
 
-def gather(results: Path, progress: Progress = no_progress) -> Gathered:
+def gather(results: Path) -> Gathered:
     """Compute all values of a folder of results."""
     cells = stored_cells(results)
     tasks = [cell for cell in cells if cell.forget != BASE]
@@ -80,12 +79,11 @@ def gather(results: Path, progress: Progress = no_progress) -> Gathered:
     facts = {cell: read for cell in cells if (read := read_facts(results, cell)) is not None}
     rounding: dict[str, float] = {}
     work = (delayed(cell_values)(results, cell, cells) for cell in tasks)
-    for done, (cell, values) in enumerate(zip(tasks, parallel(work), strict=True), start=1):
+    for cell, values in zip(tasks, parallel(work), strict=True):
         for key, value in values.items():
             over_seeds[key].append(value)
         for metric, change in _changes_by_rounding(values, facts[cell]):
             rounding[metric] = max(change, rounding.get(metric, 0.0))
-        progress(done / len(tasks))
     return Gathered(
         {
             key: Spread(float(np.mean(values)), min(values), max(values), len(values))

@@ -39,7 +39,7 @@ COMPONENTS = {
 def task(tmp_path_factory):
     """The removal of 0 and 4 from a network that knows the digits."""
     resources = Resources(tmp_path_factory.mktemp("out"), Path(), None, torch.device("cpu"))
-    task = resources.task(STUDY, STUDY.cells()[2], lambda part: None)
+    task = resources.task(STUDY, STUDY.cells()[2])
     model = resources.build(STUDY, 10, 0)
     train(model, task.train_images, STUDY.recipe, 0)
     base = Base(model, task.train_images, task.test_images)
@@ -84,9 +84,9 @@ def test_every_method_gives_confidences_of_all_rows_and_seconds(method, outcomes
 def test_retraining_has_the_retained_outputs_and_never_sees_a_removed_image(task, monkeypatch):
     seen = []
 
-    def spy(model, images, recipe, seed, progress):
+    def spy(model, images, recipe, seed):
         seen.append(images)
-        return train(model, images, recipe, seed, progress)
+        return train(model, images, recipe, seed)
 
     monkeypatch.setattr(retrain, "train", spy)
     outcome = retrain.run(replace(task, study=SHORT))
@@ -216,7 +216,7 @@ def test_impairing_and_repairing_have_rates_and_epochs_of_their_own(task, monkey
     noise, labels = torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64)
     unsir.impair(Corner(), noise, labels, retained, settings, generator(0))
     unsir.repair(Corner(), retained, settings, generator(0))
-    assert calls == [{"rate": 0.5, "epochs": 1, **shared}, {"rate": 0.25, "epochs": 3, **shared}]
+    assert calls == [{"rate": 0.5, **shared}, {"rate": 0.25, "epochs": 3, **shared}]
 
 
 def test_only_retained_labels_repair(task):

@@ -166,10 +166,10 @@ def test_all_models_of_a_study_start_from_its_pretraining(tmp_path, monkeypatch)
     doors.as_suite(monkeypatch, pretrained)
     starts = []
 
-    def watched(model, images, recipe, seed, progress):
+    def watched(model, images, recipe, seed):
         layer = models.head(model)
         starts.append((layer.out_features, model.features[0].weight.detach().clone()))
-        return train(model, images, recipe, seed, progress)
+        return train(model, images, recipe, seed)
 
     monkeypatch.setattr("research.resources.train", watched)
     monkeypatch.setattr("research.methods.retrain.train", watched)
@@ -308,7 +308,7 @@ def test_nothing_is_started_that_would_end_too_late(tmp_path, capsys, monkeypatc
             "need faces: name the folder of image sets with --data",
         ),
         (["--device", "cuda:99"], "device 'cuda:99' is not available"),
-        (["--device", "meta"], "does not run on 'meta': use auto, cpu or cuda"),
+        (["--device", "meta"], "device 'meta' is not available: use cpu or cuda"),
         (["--out", __file__], r"test_runner\.py could not be written"),
     ],
 )

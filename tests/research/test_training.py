@@ -54,10 +54,8 @@ def test_training_learns(settings):
     recipe = Recipe(epochs=6, batch=16, clip=1.0, **settings)
     with seeded(0):
         model = doors.build_network("small", 3)
-    fractions = []
-    seconds = train(model, images, recipe, 0, fractions.append)
+    seconds = train(model, images, recipe, 0)
     assert (logits_of(model, images).argmax(axis=1) == images.labels.numpy()).mean() > 0.95
-    assert fractions == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
     assert seconds["total"] == pytest.approx(6 * seconds["epoch"])
     assert not model.training
 
