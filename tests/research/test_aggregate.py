@@ -13,7 +13,6 @@ import bench_results
 import plain_metrics as plain
 from bench_results import ARCHITECTURE, EVERY, LABELS, SET
 from research.attack import attack_auc
-from research.grid import Cell
 from research.results.files import Result, read_result, stored_cells, write_result
 from research.tables import aggregate
 from research.tables.aggregate import FLOOR, cell_values, gather
@@ -73,12 +72,12 @@ def mean_by_kind(values, removed):
 
 @pytest.mark.parametrize("forget", FORGET)
 def test_the_values_of_a_cell_equal_those_of_plain_loops(results, forget):
-    cell = Cell(SET, ARCHITECTURE, 0, forget)
+    cell = bench_results.cell(0, forget)
     found = cell_values(results, cell, stored_cells(results))
     outputs, retained = outputs_of(results, cell)
     goal, base = outputs["retrain"][0], outputs["base"][0]
     again = [
-        softmax(read_result(results, Cell(SET, ARCHITECTURE, seed, forget)).arrays["retrain"])
+        softmax(read_result(results, bench_results.cell(seed, forget)).arrays["retrain"])
         for seed in (1, 2)
     ]
 
@@ -144,9 +143,7 @@ def test_linear_filtration_keeps_the_ties_that_mask_has(gathered):
 def test_values_are_gathered_over_seeds(results, gathered):
     cells = stored_cells(results)
     key = Key(SET, ARCHITECTURE, "retrain", "", "A_R", "F2")
-    values = [
-        cell_values(results, Cell(SET, ARCHITECTURE, seed, "F2"), cells)[key] for seed in range(3)
-    ]
+    values = [cell_values(results, bench_results.cell(seed, "F2"), cells)[key] for seed in range(3)]
     spread = gathered.spreads[key]
     assert spread == pytest.approx((np.mean(values), min(values), max(values), 3))
     assert gathered.spreads[key._replace(method="osr")].seeds == 2
@@ -154,7 +151,7 @@ def test_values_are_gathered_over_seeds(results, gathered):
 
 
 def test_a_seed_for_the_floor_alone_has_no_base_model_and_no_methods(results):
-    found = cell_values(results, Cell(SET, ARCHITECTURE, 2, "F1"), stored_cells(results))
+    found = cell_values(results, bench_results.cell(2, "F1"), stored_cells(results))
     assert {key.method for key in found} == {"retrain", FLOOR}
     assert not [key for key in found if key.metric.startswith("KL_base")]
 
@@ -184,7 +181,7 @@ def test_folders_without_results_are_named(tmp_path):
 
 def changed(folder, name, **arrays):
     """Change some arrays of a cell; None leaves one out."""
-    cell = Cell(SET, ARCHITECTURE, 0, name)
+    cell = bench_results.cell(0, name)
     stored = read_result(folder, cell)
     changes = (stored.arrays | arrays).items()
     kept = {name: array for name, array in changes if array is not None}
@@ -218,9 +215,7 @@ def test_a_damaged_cell_is_named(name, arrays, message, tmp_path):
 
 def test_a_filter_for_other_labels_is_refused(tmp_path):
     bench_results.write_seed(tmp_path, 0, forget=["F1", "F2"])
-    cells = [
-        Cell(SET, ARCHITECTURE, 0, name).file(tmp_path, ".safetensors") for name in ("F1", "F2")
-    ]
+    cells = [bench_results.cell(0, name).file(tmp_path, ".safetensors") for name in ("F1", "F2")]
     shutil.copy(*cells)
     with pytest.raises(UnlabelError, match=r"s0/F2 are damaged .the filter is for other labels"):
         gather(tmp_path)
@@ -228,7 +223,7 @@ def test_a_filter_for_other_labels_is_refused(tmp_path):
 
 def test_a_cell_without_its_base_model_is_named(tmp_path):
     bench_results.write_seed(tmp_path, 0, forget=["F2"])
-    Cell(SET, ARCHITECTURE, 0, "F0").file(tmp_path, ".json").unlink()
+    bench_results.cell(0, "F0").file(tmp_path, ".json").unlink()
     with pytest.raises(UnlabelError, match="s0/F2 has no base model cifar10/resnet18/s0/F0: run"):
         gather(tmp_path)
 
