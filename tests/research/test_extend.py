@@ -173,8 +173,8 @@ def test_a_mistake_gets_one_sentence(tmp_path, plugin, options, words):
     [
         (None, r"my\.py could not be read: No such file"),
         ("x = 1\n", r"my\.py registers nothing: call register_method, "),
-        ("x = 1\n\nx.y\n", r"my\.py , line 3: AttributeError"),
-        ("x = (\n", r"my\.py , line 1: SyntaxError"),
+        ("x = 1\n\nx.y\n", r"my\.py, line 3: AttributeError"),
+        ("x = (\n", r"my\.py, line 1: SyntaxError"),
         ("import unheard_of\n", r"line 1: ModuleNotFoundError: No module named 'unheard_of'"),
         (METHOD.replace("mine", "osr"), r"line 2: There is a method 'osr' already"),
         (METHOD.replace("mine", "base"), "There is a method 'base' already"),
