@@ -107,8 +107,7 @@ SUITES: dict[str, tuple[Study, ...]] = {
             Recipe(
                 epochs=5, batch=256, rate=0.05, start="ImageNet-1K", side=128, weight_decay=1e-4
             ),
-            # A tenth of the noise: at 128 pixels even that takes as long as retraining.
-            unsir=Unsir(noise_images=25, retain_a_class=100, batch=128),
+            unsir=_BALANCED(noise_images=25, batch=128, impair_rate=0.1, repair_epochs=2),
             judged_per_label=20,
         ),
         _hundred_labels(
