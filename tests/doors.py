@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from unlabel import AnswerRule, LabelPlan, OutputFilter
+from unlabel import AnswerRule, LabelPlan, OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "explore",
     "fit",
     "mask",
+    "research_tables",
     "run",
     "serve_once",
     "to_onnx",
@@ -150,3 +151,13 @@ def to_onnx(
     from unlabel.onnx import attach
 
     return attach(model, filter, kind, output=tensor)
+
+
+def research_tables(results: Any, out: Any) -> str:
+    """Return the printed tables of a folder of results, which are written to another folder."""
+    from commands import research
+
+    code, printed, trouble = research("tables", results, "--out", out)
+    if code:
+        raise UnlabelError(trouble)
+    return printed
