@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
 from torch import Tensor
 
-from research.suites import Recipe, Strong
+from research.settings import Recipe, Strong
 from research.torchvision_cpu import CutMix, MixUp, RandomChoice
 
 # ImageNet's, for every set: pretrained weights expect them, other models adapt to them, and they

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
+from research.registry import Labels
 from unlabel import UnlabelError
 
-Labels = tuple[int, ...]
-T = TypeVar("T")
-
-_TEN_LABELS: tuple[Labels, ...] = ((), (0,), (0, 4), (0, 4, 7, 9), (0, 2, 3, 4, 6, 7, 9))
-_HUNDRED_LABELS: tuple[Labels, ...] = tuple(tuple(range(n)) for n in (0, 1, 20, 40, 60))
-FORGET_SETS = {
-    "cifar10": _TEN_LABELS,
-    "cifar100": _HUNDRED_LABELS,
-    "faces": _HUNDRED_LABELS,
-    "digits": _TEN_LABELS,
-}
 BASE = "F0"
 
 
@@ -27,13 +17,12 @@ BASE = "F0"
 class Cell:
     """One model of the benchmark and the labels to remove from it.
 
-    The forget set `F0` stands for the base model; `F1` to `F4` remove labels.
+    The forget set `F0` stands for the base model; `F1` and so on remove labels, ascending, which
+    come from the study or, with a stored result, from its JSON file.
 
     Examples
     --------
-    >>> cell = Cell("cifar10", "resnet18", 0, "F2")
-    >>> cell.removed
-    (0, 4)
+    >>> cell = Cell("cifar10", "resnet18", 0, "F2", removed=(0, 4))
     >>> print(cell)
     cifar10/resnet18/s0/F2
     """
@@ -42,11 +31,7 @@ class Cell:
     architecture: str
     seed: int
     forget: str
-
-    @property
-    def removed(self) -> Labels:
-        """The removed labels, ascending."""
-        return FORGET_SETS[self.set][int(self.forget[1:])]
+    removed: Labels = field(default=(), compare=False)
 
     @property
     def base(self) -> Cell:
@@ -68,29 +53,15 @@ class Cell:
 def cell_of(path: Path) -> Cell | None:
     """Find the cell that a result file belongs to from the last four parts of its path.
 
-    Examples
-    --------
-    >>> cell_of(Path("results/cifar10/resnet18/s0/F2.json"))
-    Cell(set='cifar10', architecture='resnet18', seed=0, forget='F2')
-    """
-    *_, name, architecture, seed, forget = ("", "", "", "", *path.with_suffix("").parts)
-    known = [f"F{number}" for number in range(len(FORGET_SETS.get(name, ())))]
-    if forget not in known or not (seed[:1] == "s" and seed[1:].isdecimal()):
-        return None
-    return Cell(name, architecture, int(seed[1:]), forget)
-
-
-def choose(options: Mapping[str, T], name: str, kind: str) -> T:
-    """Return an option by its name.
+    The file itself has the removed labels.
 
     Examples
     --------
-    >>> choose({"paper": 1, "quick": 2}, "quick", "suite")
-    2
+    >>> print(cell_of(Path("results/cifar10/resnet18/s0/F2.json")))
+    cifar10/resnet18/s0/F2
     """
-    if name not in options:
-        raise UnlabelError(f"There is no {kind} {name!r}: choose from {', '.join(options)}.")
-    return options[name]
+    found = re.search(r"([^/]+)/([^/]+)/s(\d+)/(F\d+)$", path.with_suffix("").as_posix())
+    return Cell(found[1], found[2], int(found[3]), found[4]) if found else None
 
 
 def select(cells: Iterable[Cell], only: Sequence[str]) -> list[Cell]:

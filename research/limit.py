@@ -14,7 +14,7 @@ import argparse
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +63,7 @@ class Outputs:
 
 def read_outputs(cell: Cell) -> Outputs:
     """Read the outputs of a cell; the retrained model of the same seed teaches, another judges."""
-    other = Cell(cell.set, cell.architecture, 1 - cell.seed, cell.forget)
+    other = replace(cell, seed=1 - cell.seed)
     base, result, again = (read_result(PAPER, c) for c in (cell.base, cell, other))
     if base is None or result is None or again is None:
         raise SystemExit(f"{cell} lacks its base model or a second retrained one.")

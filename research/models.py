@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from research.grid import choose
-from research.suites import VIT_SIDE
+from research.registry import choose
+from research.settings import VIT_SIDE
 from research.torchvision_cpu import EncoderBlock, VisionTransformer, mobilenet_v2, resnet18
 from unlabel import UnlabelError
 

@@ -19,7 +19,8 @@ from research.models import MOBILENET_ADDRESS, build, compile_blocks, load_below
 from research.progress import Progress, no_progress
 from research.results.collect import store_outcome
 from research.results.files import read_facts
-from research.suites import Pretraining, Recipe, Study
+from research.settings import Pretraining, Recipe
+from research.suites import Study
 from research.task import Base, Outcome, Task
 from research.training import Images, logits_of, resize_inputs, seeded, train
 from research.weights import facts_beside, save_weights

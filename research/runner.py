@@ -17,9 +17,10 @@ from tempfile import TemporaryFile
 import torch
 
 from research.files import cannot_write
-from research.grid import BASE, FORGET_SETS, Cell, cell_of, choose, select
+from research.grid import BASE, Cell, cell_of, select
 from research.methods import RUN
 from research.progress import Bar, Progress
+from research.registry import DATASETS, choose
 from research.resources import Resources
 from research.results.collect import store_failure, store_outcome
 from research.results.files import Facts, read_facts
@@ -43,7 +44,7 @@ class Piece:
     def weight(self) -> float:
         """The rough duration, as a fraction of the time to train the base model."""
         if self.method in TRAININGS:
-            classes = 10 if len(FORGET_SETS[self.cell.set][-1]) < 10 else 100
+            classes = 10 if len(DATASETS[self.cell.set].forget[-1]) < 10 else 100
             return 1 - len(self.cell.removed) / classes
         return 0.2 if self.method == "unsir" else 0.02
 

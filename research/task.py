@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from research.arrays import Float32s, Floats
-from research.grid import Labels
 from research.progress import Progress, no_progress
+from research.registry import Labels
 from research.suites import Study
 from research.training import Images, logits_of
 from unlabel import OutputFilter

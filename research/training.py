@@ -21,7 +21,7 @@ from research.arrays import Float32s
 from research.augmentation import as_input, mixing, training_inputs
 from research.models import head
 from research.progress import Progress, no_progress
-from research.suites import Recipe
+from research.settings import Recipe
 
 EVALUATION_BATCH = 1000
 

@@ -23,7 +23,8 @@ from research.grid import BASE
 from research.resources import Resources
 from research.results.files import Facts, Result, read_result, stored_cells, write_result
 from research.runner import pieces_left, report_failures, run_pieces
-from research.suites import SUITES, Study, Unsir
+from research.settings import Unsir
+from research.suites import SUITES, Study
 
 COMMITTED = Path(__file__).parent / "stored" / "paper"
 IMPAIR_RATES = (0.1, 0.15, 0.2, 0.25)

@@ -23,12 +23,13 @@ from typing import Any
 import torch
 from scipy.special import softmax
 
-from research.grid import BASE, Cell
+from research.grid import select
 from research.methods import unsir
 from research.progress import no_progress
 from research.resources import Resources
 from research.results.collect import full_precision, hardware
-from research.suites import Nhle, Recipe, Study, Unsir
+from research.settings import Nhle, Recipe, Unsir
+from research.suites import Study
 from research.task import Task
 from research.training import generator, logits_of
 
@@ -51,10 +52,10 @@ Trial = dict[str, Any]
 
 def task_of(study: Study, forget: str, resources: Resources) -> Task:
     """Make the task of a set of labels, after training the base model if it is missing."""
-    base = Cell(study.set, study.architecture, 0, BASE)
-    if not base.weights(resources.out).exists():
+    (cell,) = select(study.cells(), [f"s0/{forget}"])
+    if not cell.base.weights(resources.out).exists():
         resources.train_base(study, 0, no_progress)
-    return resources.task(study, replace(base, forget=forget), no_progress)
+    return resources.task(study, cell, no_progress)
 
 
 def trials(task: Task, grid: list[Unsir]) -> Iterator[Trial]:

@@ -13,8 +13,8 @@ from research.datasets.cifar import CIFAR10, CIFAR100, load_cifar
 from research.datasets.digits import load_digits
 from research.datasets.faces import load_identities
 from research.datasets.image_set import ImageSet
-from research.grid import choose
 from research.progress import Progress, no_progress
+from research.registry import choose
 
 __all__ = ["SETS", "ImageSet", "load_set"]
 

@@ -19,9 +19,9 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 from research.augmentation import as_input
-from research.grid import Labels
 from research.models import head
-from research.suites import Nhle
+from research.registry import Labels
+from research.settings import Nhle
 from research.task import Outcome, Task
 from research.training import Images, descend, generator, logits_of, timed
 

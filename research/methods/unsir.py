@@ -19,7 +19,7 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 from research.augmentation import as_input
-from research.suites import Unsir
+from research.settings import Unsir
 from research.task import Outcome, Task
 from research.training import (
     Images,

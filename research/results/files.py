@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import lzma
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ FACTS: dict[str, type] = {
     "full_precision": dict,
     "made": dict,
     "methods": list,
+    "removed": list,
     "rows": dict,
     "seconds": dict,
 }
@@ -101,13 +102,18 @@ def write_result(results: Path, result: Result) -> None:
 
 
 def stored_cells(results: Path) -> list[Cell]:
-    """List the finished cells in a folder of results, in order."""
+    """List the finished cells in a folder of results, in order, with their removed labels."""
     if not results.is_dir():
         raise UnlabelError(
             f"{results} is not a folder: give the one that research run --out wrote."
         )
-    files = results.glob("*/*/s*/F*.json")
-    return sorted(cell for path in files if (cell := cell_of(path)) is not None)
+    cells = []
+    for path in results.glob("*/*/s*/F*.json"):
+        cell = cell_of(path)
+        facts = read_facts(results, cell) if cell else None
+        if cell and facts:
+            cells.append(replace(cell, removed=tuple(facts["removed"])))
+    return sorted(cells)
 
 
 def read_facts(results: Path, cell: Cell) -> Facts | None:
@@ -164,9 +170,10 @@ def read_result(results: Path, cell: Cell) -> Result | None:
         if not any(name.startswith(method) for name in arrays):
             raise _damaged(path)
     try:
-        return Result(cell, facts, arrays, OutputFilter.load(fitted) if fitted.exists() else None)
+        filter = OutputFilter.load(fitted) if fitted.exists() else None
     except UnlabelError as error:
         raise _damaged(fitted) from error
+    return Result(replace(cell, removed=tuple(facts["removed"])), facts, arrays, filter)
 
 
 def _write_arrays(path: Path, arrays: dict[str, Array]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import NamedTuple
 
-from research.grid import FORGET_SETS
+from research.registry import DATASETS
 from research.tables import captions
 from research.tables.aggregate import FLOOR, Spread
 from research.tables.axis import Tick, axis, place
@@ -100,7 +100,7 @@ def _panels(
     return [
         Panel(
             forget,
-            len(FORGET_SETS[set][int(forget[1:])]),
+            len(DATASETS[set].forget[int(forget[1:]) - 1]),
             (ticks := axes[forget]),
             [
                 Spot(

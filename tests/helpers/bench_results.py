@@ -6,6 +6,7 @@ import numpy as np
 
 from research import filters
 from research.grid import Cell
+from research.registry import DATASETS
 from research.results.files import Result, read_result, rounded, write_result
 
 SET, ARCHITECTURE = "cifar10", "resnet18"
@@ -19,6 +20,12 @@ SECONDS = {
     "nhle_cwm": {"finetune": 3.0, "masking": 0.00001},
     "linear_filtration": {"filter": 0.5, "head": 0.25},
 }
+
+
+def cell(seed, forget):
+    """Return a cell with the labels that are removed from CIFAR-10."""
+    removed = ((), *DATASETS[SET].forget)[int(forget[1:])]
+    return Cell(SET, ARCHITECTURE, seed, forget, removed)
 
 
 def facts(methods, **more):
@@ -52,13 +59,13 @@ def write_seed(folder, seed, *, forget=("F1", "F2", "F3", "F4"), only_retrained=
     base = logits(rng, EVERY)
     if not only_retrained:
         arrays = {"labels": LABELS.astype(np.uint8), "base": base}
-        write_result(folder, Result(Cell(SET, ARCHITECTURE, seed, "F0"), facts(["base"]), arrays))
+        write_result(folder, Result(cell(seed, "F0"), facts(["base"]), arrays))
     for name in forget:
-        cell = Cell(SET, ARCHITECTURE, seed, name)
-        retained = [label for label in EVERY if label not in cell.removed]
+        task = cell(seed, name)
+        retained = [label for label in EVERY if label not in task.removed]
         arrays = {"retrain": logits(rng, retained)}
         if only_retrained:
-            write_result(folder, Result(cell, facts(["retrain"]), arrays))
+            write_result(folder, Result(task, facts(["retrain"]), arrays))
             continue
         naive = np.eye(10, dtype=np.float32)[retained]
         arrays |= {
@@ -68,21 +75,21 @@ def write_seed(folder, seed, *, forget=("F1", "F2", "F3", "F4"), only_retrained=
             "linear_filtration_normalization": naive + rng.normal(0, 0.1, 10).astype("f4"),
             "linear_filtration_zeroing": naive + rng.normal(0, 0.1, naive.shape).astype("f4"),
         }
-        fitted = filters.osr(base, LABELS, cell.removed)
-        write_result(folder, Result(cell, facts(SECONDS), arrays, fitted))
+        fitted = filters.osr(base, LABELS, task.removed)
+        write_result(folder, Result(task, facts(SECONDS), arrays, fitted))
 
 
 def change(folder, name, *, seed=0, facts=None, **arrays):
     """Change some facts and arrays of a cell; None leaves an array out."""
-    stored = read_result(folder, Cell(SET, ARCHITECTURE, seed, name))
+    stored = read_result(folder, cell(seed, name))
     kept = {key: array for key, array in (stored.arrays | arrays).items() if array is not None}
     write_result(folder, Result(stored.cell, stored.facts | (facts or {}), kept, stored.filter))
 
 
 def masked_base(folder, name):
     """Return the base model's logits without the labels that a cell removes."""
-    cell = Cell(SET, ARCHITECTURE, 0, name)
-    return np.delete(read_result(folder, cell.base).arrays["base"], cell.removed, axis=1)
+    task = cell(0, name)
+    return np.delete(read_result(folder, task.base).arrays["base"], task.removed, axis=1)
 
 
 def write_results(folder):

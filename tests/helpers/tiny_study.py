@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from research.suites import SUITES, Recipe, Unsir
+from research.settings import Recipe, Unsir
+from research.suites import SUITES
 
 STUDY = replace(
     SUITES["quick"][0],

@@ -15,7 +15,6 @@ import plain_metrics as plain
 from bench_results import ARCHITECTURE, EVERY, LABELS, SET
 from doors import research_tables
 from research.attack import attack_auc
-from research.grid import Cell
 from research.results.files import read_result
 from unlabel import UnlabelError
 
@@ -106,13 +105,13 @@ def mean_of(dictionaries):
 
 @pytest.mark.parametrize("forget", FORGET)
 def test_the_values_of_a_cell_equal_those_of_plain_loops(forget, folder, values):
-    cell = Cell(SET, ARCHITECTURE, 0, forget)
+    cell = bench_results.cell(0, forget)
     found = {key[:3]: value[0] for key, value in values.items() if key[3] == forget}
     outputs, retained = outputs_of(folder, cell)
     goal, base = outputs["retrain"][0], outputs["base"][0]
     removed = list(cell.removed)
     again = [
-        softmax(read_result(folder, Cell(SET, ARCHITECTURE, seed, forget)).arrays["retrain"])
+        softmax(read_result(folder, bench_results.cell(seed, forget)).arrays["retrain"])
         for seed in range(3)
     ]
 
@@ -170,7 +169,7 @@ def test_linear_filtration_keeps_the_ties_that_mask_has(values):
 def test_values_are_gathered_over_seeds(folder, values):
     by_seed = []
     for seed in range(3):
-        cell = Cell(SET, ARCHITECTURE, seed, "F2")
+        cell = bench_results.cell(seed, "F2")
         rows = softmax(read_result(folder, cell).arrays["retrain"])
         retained = [label for label in EVERY if label not in cell.removed]
         by_seed.append(plain.mean(plain.label_accuracy(rows, TRUTH, retained, retained)))

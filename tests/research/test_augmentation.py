@@ -10,7 +10,7 @@ from research.augmentation import (
     resized_crops,
     training_inputs,
 )
-from research.suites import Recipe, Strong
+from research.settings import Recipe, Strong
 from research.training import generator
 
 STILL = Recipe(epochs=1, batch=4, rate=0.1, padding=0, flip=False)

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from research.grid import FORGET_SETS, cell_of, select
+from research.grid import cell_of, select
+from research.registry import DATASETS
 from research.suites import SUITES
 from unlabel import UnlabelError
 
@@ -10,10 +11,10 @@ CELLS = [cell for study in SUITES["paper"] for cell in study.cells()]
 
 
 def test_forget_sets_are_the_papers():
-    assert FORGET_SETS["cifar10"] == ((), (0,), (0, 4), (0, 4, 7, 9), (0, 2, 3, 4, 6, 7, 9))
+    assert DATASETS["cifar10"].forget == ((0,), (0, 4), (0, 4, 7, 9), (0, 2, 3, 4, 6, 7, 9))
     for name in ("cifar100", "faces"):
-        assert [len(labels) for labels in FORGET_SETS[name]] == [0, 1, 20, 40, 60]
-        assert FORGET_SETS[name][2] == tuple(range(20))
+        assert [len(labels) for labels in DATASETS[name].forget] == [1, 20, 40, 60]
+        assert DATASETS[name].forget[1] == tuple(range(20))
 
 
 def test_files_lie_where_they_are_found_again():
@@ -24,7 +25,7 @@ def test_files_lie_where_they_are_found_again():
     assert CELLS[0].weights(Path("r")) == Path("r/weights/cifar10-resnet18-s0.safetensors")
 
 
-@pytest.mark.parametrize("path", ["F2.json", "cifar10/resnet18/s0/F5.json", "a/b/s0/F1.json"])
+@pytest.mark.parametrize("path", ["F2.json", "cifar10/resnet18/s0/Fx.json", "a/b/0/F1.json"])
 def test_other_files_are_not_cells(path):
     assert cell_of(Path(path)) is None
 

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 import plain_letter
 from research import letter
-from research.grid import FORGET_SETS
+from research.registry import DATASETS
 from unlabel.evaluation import load_cifar10
 
 
@@ -21,7 +21,7 @@ def shipped():
 @pytest.mark.parametrize(("number", "largest"), [(1, "1"), (2, "2.18"), (3, "20.4"), (4, "1.18")])
 def test_the_letter_is_that_of_the_paper(number, largest, shipped):
     rows, truth = shipped
-    removed = FORGET_SETS["cifar10"][number]
+    removed = DATASETS["cifar10"].forget[number - 1]
     references = [rows[truth == label] for label in removed]
     found = letter.apply(rows, letter.fit(references, removed, 10))
     expected = plain_letter.remove_all(rows, references, removed)

@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from research import filters
 from research.augmentation import as_input
-from research.grid import Cell
 from research.methods import RUN, linear_filtration, nhle_cwm, retrain, unsir
 from research.models import head
 from research.resources import Resources
@@ -30,7 +29,7 @@ SHORT = replace(STUDY, recipe=replace(STUDY.recipe, epochs=1))
 def task(tmp_path_factory):
     """The removal of 0 and 4 from a network that knows the digits."""
     resources = Resources(tmp_path_factory.mktemp("out"), Path(), None, torch.device("cpu"))
-    task = resources.task(STUDY, Cell("digits", "small", 0, "F2"), lambda part: None)
+    task = resources.task(STUDY, STUDY.cells()[2], lambda part: None)
     model = resources.build(STUDY, 10, 0)
     train(model, task.train_images, STUDY.recipe, 0)
     base = Base(model, task.train_images, task.test_images)

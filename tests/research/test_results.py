@@ -17,7 +17,7 @@ from research.results.files import (
 )
 from unlabel import UnlabelError
 
-CELL = Cell("cifar10", "resnet18", 0, "F2")
+CELL = Cell("cifar10", "resnet18", 0, "F2", removed=(0, 4))
 
 
 @pytest.fixture

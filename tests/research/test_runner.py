@@ -19,12 +19,12 @@ import torch
 import bench_results
 from commands import research
 from research import models
-from research.grid import Cell
 from research.methods import RUN
 from research.results.collect import judged_rows
 from research.results.files import Result, read_facts, read_result, stored_cells, write_result
 from research.runner import pieces_left, run_suite
-from research.suites import METHODS, SUITES, Pretraining
+from research.settings import Pretraining
+from research.suites import METHODS, SUITES
 from research.training import train
 from tiny_study import STUDY
 from unlabel import UnlabelError
@@ -32,7 +32,7 @@ from unlabel import UnlabelError
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 MAIN = "from research.__main__ import main; main()"
-BASE, FIRST = (Cell("digits", "small", 0, forget) for forget in ("F0", "F1"))
+BASE, FIRST = STUDY.cells()[:2]
 
 
 @pytest.fixture(autouse=True)
@@ -409,7 +409,6 @@ def test_results_that_cannot_be_written_are_noticed_before_any_work(tmp_path):
 
 
 def test_a_base_model_is_not_trained_beside_results_of_another(tmp_path):
-    cell = Cell("digits", "small", 0, "F1")
-    write_result(tmp_path, Result(cell, bench_results.facts(["mask"])))
+    write_result(tmp_path, Result(FIRST, bench_results.facts(["mask"])))
     with pytest.raises(UnlabelError, match=r"F1\.json was made from a base model that is missing"):
         pieces_left(SUITES["quick"], tmp_path)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from research.models import build
-from research.suites import Recipe, Strong
+from research.settings import Recipe, Strong
 from research.training import (
     Images,
     _one_cycle,
