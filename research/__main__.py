@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="start nothing that would probably end after this many seconds",
     )
     tables = commands.add_parser(
-        "tables", help="print every table beside the paper's; write Markdown, CSV and HTML"
+        "tables", help="print every table beside the paper's; write Markdown and CSV"
     )
     tables.add_argument("results", type=Path, help="the folder that run --out wrote")
     tables.add_argument("--out", type=Path, help="the folder for the tables; default: RESULTS")

@@ -86,6 +86,11 @@ def change(folder, name, *, seed=0, facts=None, **arrays):
     write_result(folder, Result(stored.cell, stored.facts | (facts or {}), kept, stored.filter))
 
 
+def arrays(folder, name):
+    """Return the stored arrays of a cell."""
+    return read_result(folder, cell(0, name)).arrays
+
+
 def masked_base(folder, name):
     """Return the base model's logits without the labels that a cell removes."""
     task = cell(0, name)

@@ -5,20 +5,17 @@ from __future__ import annotations
 import csv
 import math
 import shutil
-from collections import defaultdict
 
 import numpy as np
 import pytest
 
 import bench_results
 import plain_metrics as plain
-from bench_results import ARCHITECTURE, EVERY, LABELS, SET
+from bench_results import ARCHITECTURE, EVERY, SET
 from doors import research_tables
-from research.attack import attack_auc
-from research.results.files import read_result
+from plain_cells import TRUTH, alone, mean_by_kind, mean_of, outputs_of, padded, retrained
 from unlabel import UnlabelError
 
-TRUTH = LABELS.tolist()
 FORGET = ("F1", "F2", "F3", "F4")
 FLOOR = "retrain_again"
 
@@ -47,79 +44,16 @@ def values(folder):
     return values_of(folder, folder)
 
 
-def softmax(logits):
-    rows = []
-    for row in np.asarray(logits, dtype=float).tolist():
-        exponentials = [math.exp(value - max(row)) for value in row]
-        rows.append([value / math.fsum(exponentials) for value in exponentials])
-    return rows
-
-
-def outputs_of(results, cell):
-    """Probabilities and columns of every method, without the code under test."""
-    stored, base = read_result(results, cell), read_result(results, cell.base)
-    retained = [label for label in EVERY if label not in cell.removed]
-    logits = base.arrays["base"].astype(float)
-    found = {
-        "base": (softmax(logits), EVERY),
-        "retrain": (softmax(stored.arrays["retrain"]), retained),
-        "mask": (softmax(logits[:, retained]), retained),
-        "osr": (stored.filter.apply(logits).tolist(), retained),
-        "unsir": (softmax(stored.arrays["unsir"]), EVERY),
-        "nhle_cwm": (softmax(stored.arrays["nhle_cwm"]), EVERY),
-    }
-    for name, matrix in stored.arrays.items():
-        if name.startswith("linear_filtration"):
-            found[name] = (softmax(logits @ matrix.T.astype(float)), retained)
-    # It adds one number to all of a row's logits, which softmax does not see.
-    found["linear_filtration_normalization"] = found["mask"]
-    return found, retained
-
-
-def mean_by_kind(values, removed):
-    kinds = defaultdict(list)
-    for value, label in zip(values, TRUTH, strict=True):
-        kinds["F" if label in removed else "R"].append(value)
-    return {kind: plain.mean(group) for kind, group in kinds.items()}
-
-
-def alone(rows, columns, retained, removed):
-    """Return the values of an output that need no other output."""
-    judged, gone = (rows, TRUTH, columns), np.isin(LABELS, removed)
-    worst, ties = plain.coverage(*judged, retained)
-    return {
-        "A_R": plain.mean(plain.label_accuracy(*judged, retained)),
-        "A_F": plain.mean(plain.label_accuracy(*judged, removed)),
-        "Cov_R": worst,
-        "Cov_F": plain.coverage(*judged, removed)[0],
-        "ties": ties,
-        "log_loss": plain.log_loss(*judged, retained),
-        "ECE": plain.expected_calibration_error(*judged, retained, 15),
-        "attack_auc": attack_auc(np.array(rows)[gone], np.array(rows)[~gone]),
-    }
-
-
-def mean_of(dictionaries):
-    return {name: plain.mean([each[name] for each in dictionaries]) for name in dictionaries[0]}
-
-
 @pytest.mark.parametrize("forget", FORGET)
 def test_the_values_of_a_cell_equal_those_of_plain_loops(forget, folder, values):
-    cell = bench_results.cell(0, forget)
     found = {key[:3]: value[0] for key, value in values.items() if key[3] == forget}
-    outputs, retained = outputs_of(folder, cell)
+    outputs, retained, removed = outputs_of(folder, forget)
     goal, base = outputs["retrain"][0], outputs["base"][0]
-    removed = list(cell.removed)
-    again = [
-        softmax(read_result(folder, bench_results.cell(seed, forget)).arrays["retrain"])
-        for seed in range(3)
-    ]
+    again = [retrained(folder, seed, forget) for seed in range(3)]
 
     def expect(method, metric, value, component=""):
-        # Logits next to the grid of stored ones were put on it.
-        near = 1e-4 if method == "linear_filtration_zeroing" else 1e-5
         at = (method, component, metric)
-        assert found.pop(at) == pytest.approx(value, rel=near, abs=near / 10), at
+        assert found.pop(at) == pytest.approx(value, rel=1e-5, abs=1e-6), at
 
     def floor(divergence, seed):
         """Return the mean divergence of the other retrained models from that of a seed."""
@@ -130,6 +64,7 @@ def test_the_values_of_a_cell_equal_those_of_plain_loops(forget, folder, values)
         for kind, value in mean_of([floor(divergence, seed) for seed in range(3)]).items():
             expect(FLOOR, f"{name}_retrained_{kind}", value)
     js_floor = floor(plain.jensen_shannon, 0)
+    ours = plain.mean(plain.label_accuracy(outputs["osr"][0], TRUTH, retained, retained))
     for kind in "RF":
         expect(FLOOR, f"JS_over_floor_{kind}", 1.0)
     for method, (rows, columns) in outputs.items():
@@ -137,27 +72,36 @@ def test_the_values_of_a_cell_equal_those_of_plain_loops(forget, folder, values)
         over_seeds = mean_of([alone(table, columns, retained, removed) for table in tables])
         for metric, value in over_seeds.items():
             expect(method, metric, value)
+        if method != "osr":
+            expect(method, "A_R_less", ours - over_seeds["A_R"])
         if method == "base":
             continue
         kept = rows if columns == retained else plain.on_retained(rows, columns, retained)
-        padded = [
-            [row[retained.index(label)] if label in retained else 0.0 for label in EVERY]
-            for row in kept
-        ]
-        for kind, value in mean_by_kind(plain.kl_divergence(padded, base), removed).items():
-            expect(method, f"KL_base_{kind}", value)
+        forms = {"": kept}
+        if columns == EVERY:
+            forms = {"retained entries": kept, "all entries": rows}
+        for form, entries in forms.items():
+            kl = plain.kl_divergence(padded(entries, retained), base)
+            for kind, value in mean_by_kind(kl, removed).items():
+                expect(method, f"KL_base_{kind}", value, form)
         if method == "retrain":
             continue
+        for form, entries in forms.items():
+            both = entries, padded(goal, retained) if form == "all entries" else goal
+            for kind, value in mean_by_kind(plain.kl_divergence(*both), removed).items():
+                expect(method, f"KL_retrained_{kind}", value, form)
         js = mean_by_kind(plain.jensen_shannon(kept, goal), removed)
-        for kind, value in mean_by_kind(plain.kl_divergence(kept, goal), removed).items():
-            expect(method, f"KL_retrained_{kind}", value)
+        for kind in "RF":
             expect(method, f"JS_retrained_{kind}", js[kind])
             expect(method, f"JS_over_floor_{kind}", js[kind] / js_floor[kind])
+    reverse = plain.kl_divergence(goal, outputs["osr"][0])
+    for kind, value in mean_by_kind(reverse, removed).items():
+        expect("osr", f"KL_retrained_{kind}", value, "reversed")
     for method, parts in bench_results.SECONDS.items():
         total = {"total": parts.get("total", math.fsum(parts.values()))}
         for component, value in (parts | total).items():
             expect(method, "seconds", value, component)
-    assert not found
+    assert {metric for _, _, metric in found} <= {"JS_orders_R", "JS_orders_F"}
 
 
 def test_linear_filtration_keeps_the_ties_that_mask_has(values):
@@ -169,9 +113,7 @@ def test_linear_filtration_keeps_the_ties_that_mask_has(values):
 def test_values_are_gathered_over_seeds(folder, values):
     by_seed = []
     for seed in range(3):
-        cell = bench_results.cell(seed, "F2")
-        rows = softmax(read_result(folder, cell).arrays["retrain"])
-        retained = [label for label in EVERY if label not in cell.removed]
+        rows, retained = retrained(folder, seed, "F2"), [1, 2, 3, 5, 6, 7, 8, 9]
         by_seed.append(plain.mean(plain.label_accuracy(rows, TRUTH, retained, retained)))
     expected = (np.mean(by_seed), min(by_seed), max(by_seed), 3)
     assert values["retrain", "", "A_R", "F2"] == pytest.approx(expected, rel=1e-5)
