@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ SET, ARCHITECTURE = "cifar100", "resnet18"
 PAPER = Path(__file__).parent / "stored" / "paper"
 
 
-def rows_right(stored: dict[str, Array], forget: str, removed: tuple[int, ...]) -> Right:
+def rows_right(stored: dict[str, Array], forget: str, removed: Sequence[int]) -> Right:
     """Return which rows OSR, mask and the retrained model of a training have right."""
     logits, truth = stored["F0_test"].astype(np.float64), stored["y_test"]
     own = np.isin(stored["y_ref"], removed)

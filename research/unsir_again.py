@@ -63,12 +63,16 @@ def balanced(study: Study, repair_epochs: tuple[int, ...], resources: Resources)
             for epochs in repair_epochs
         ]
         tried_on = unsir_balance.CHOSEN_ON
-        task = unsir_balance.task_of(replace(study, unsir=start), tried_on, resources)
+        task = unsir_balance.task_of(_with_unsir(study, start), tried_on, resources)
         found = list(unsir_balance.trials(task, grid))
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     best = unsir_balance.best(json.loads(file.read_text(encoding="utf-8")))
     print(study.set, study.architecture, best, flush=True)
-    return replace(study, unsir=best)
+    return _with_unsir(study, best)
+
+
+def _with_unsir(study: Study, settings: Unsir) -> Study:
+    return replace(study, settings={**study.settings, "unsir": settings})
 
 
 def main() -> None:

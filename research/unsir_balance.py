@@ -25,22 +25,21 @@ from scipy.special import softmax
 
 from research.grid import select
 from research.methods import unsir
-from research.progress import no_progress
 from research.resources import Resources
 from research.results.collect import full_precision, hardware
-from research.settings import Nhle, Recipe, Unsir
+from research.settings import Recipe, Unsir
 from research.suites import Study
 from research.task import Task
 from research.training import generator, logits_of
 
 STORED = Path(__file__).parent / "stored" / "unsir-balance.json"
+# 500 are all images of a label.
+SETTINGS = Unsir(noise_images=25, noise_share=0.5, retain_a_class=500, batch=128, clip=1.0)
 STUDY = Study(
     "faces",
     "mobilenet_v2",
     Recipe(epochs=10, batch=128, rate=0.05, start="ImageNet-1K", side=64, weight_decay=1e-4),
-    # 500 are all images of a label.
-    Unsir(noise_images=25, noise_share=0.5, retain_a_class=500, batch=128, clip=1.0),
-    Nhle(rate=1e-4),
+    {"unsir": SETTINGS},
 )
 CHOSEN_ON, OTHERS = "F2", ("F1", "F3", "F4")
 IMPAIR_RATES = (0.05, 0.1, 0.15, 0.2, 0.3)
@@ -54,8 +53,8 @@ def task_of(study: Study, forget: str, resources: Resources) -> Task:
     """Make the task of a set of labels, after training the base model if it is missing."""
     (cell,) = select(study.cells(), [f"s0/{forget}"])
     if not cell.base.weights(resources.out).exists():
-        resources.train_base(study, 0, no_progress)
-    return resources.task(study, cell, no_progress)
+        resources.train_base(study, 0)
+    return resources.task(study, cell)
 
 
 def trials(task: Task, grid: list[Unsir]) -> Iterator[Trial]:
@@ -114,7 +113,7 @@ def main(data: Path, weights: Path, models: Path) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     resources = Resources(models, data, weights, device)
     grid = [
-        replace(STUDY.unsir, impair_rate=impair_rate, repair_rate=rate, repair_epochs=epochs)
+        replace(SETTINGS, impair_rate=impair_rate, repair_rate=rate, repair_epochs=epochs)
         for impair_rate in IMPAIR_RATES
         for rate, epochs in REPAIR
     ]

@@ -15,7 +15,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from research.arrays import Float64s
 from research.grid import BASE, Cell
-from research.progress import Progress, no_progress
 from research.results.files import Facts, Result, read_facts, read_result, stored_cells
 from research.results.notes import Notes, read_notes
 from research.tables.intervals import (
@@ -60,7 +59,7 @@ class Gathered:
     rounding: dict[str, float]
 
 
-def gather(results: Path, progress: Progress = no_progress) -> Gathered:
+def gather(results: Path) -> Gathered:
     """Compute all values of a folder of results."""
     cells = stored_cells(results)
     tasks = [cell for cell in cells if cell.forget != BASE]
@@ -77,7 +76,7 @@ def gather(results: Path, progress: Progress = no_progress) -> Gathered:
     rounding: dict[str, float] = {}
     by_cell: dict[tuple[str, str, str], list[Judged]] = defaultdict(list)
     work = (delayed(judge_cell)(results, cell, cells) for cell in tasks)
-    for done, (cell, judged) in enumerate(zip(tasks, parallel(work), strict=True), start=1):
+    for cell, judged in zip(tasks, parallel(work), strict=True):
         rows = facts[cell]["rows"]
         for key, from_logits in judged.values.items():
             at_run_time = facts[cell]["full_precision"].get(key.method, {})
@@ -87,7 +86,6 @@ def gather(results: Path, progress: Progress = no_progress) -> Gathered:
                 change = abs(value - from_logits)
                 rounding[key.metric] = max(change, rounding.get(key.metric, 0.0))
         by_cell[cell.set, cell.architecture, cell.forget].append(judged)
-        progress(done / len(tasks))
     spreads = {key: over_seeds(values) for key, values in stored.items()}
     for (set, architecture, forget), seeds in by_cell.items():
         gains = differences([judged.right for judged in seeds], seeds[0].truth)
@@ -158,7 +156,7 @@ def judge_cell(results: Path, cell: Cell, stored: Sequence[Cell]) -> Judged:
                 add(method, judge.over_floor(js, floor))
             if method == OURS:
                 add(method, judge.means("KL_retrained", judge.kl(retrained, output)), REVERSED)
-    for method, seconds in result.facts["seconds"].items():
+    for method, seconds in result.facts.get("seconds", {}).items():
         total = {} if "total" in seconds else {"total": sum(seconds.values())}
         for component, value in (seconds | total).items():
             add(method, {"seconds": value}, component)

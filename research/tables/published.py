@@ -66,4 +66,4 @@ def paper_settings() -> dict[tuple[str, str, str], str]:
 def as_in_paper(cell: Cell) -> bool:
     """Whether a cell removes the labels that the paper removes, so that values compare."""
     forget = DATASETS[cell.set].forget if cell.set in DATASETS else ()
-    return cell.removed == dict(zip(FORGET, forget, strict=False)).get(cell.forget)
+    return (cell.forget, cell.removed) in zip(FORGET, map(tuple, forget), strict=False)

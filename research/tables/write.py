@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from research.files import cannot_write, whole_file
-from research.progress import Bar
 from research.tables import captions
 from research.tables.aggregate import Gathered, gather
 from research.tables.kinds import KINDS
@@ -32,10 +31,7 @@ def write_tables(results: Path, out: Path) -> str:
     out : path
         The folder to write to.
     """
-    bar = Bar(1.0)
-    with bar.step("Computing values", 1.0) as progress:
-        gathered = gather(results, progress)
-    bar.clear()
+    gathered = gather(results)
     texts = {"tables.md": markdown(gathered), "tables.csv": tidy(gathered)}
     try:
         out.mkdir(parents=True, exist_ok=True)

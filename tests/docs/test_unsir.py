@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import doors
+
 unsir_figure = pytest.importorskip("unsir_figure", reason="the figure is drawn with matplotlib")
 torch = pytest.importorskip("torch", reason="UNSIR trains networks")
 
@@ -77,7 +79,7 @@ def test_a_trial_is_a_run_of_unsir_with_its_settings(tmp_path):
     resources = Resources(tmp_path, Path(), None, torch.device("cpu"))
     task = unsir_balance.task_of(STUDY, "F2", resources)
     grid = [
-        replace(STUDY.unsir, impair_rate=rate, repair_epochs=epochs)
+        replace(doors.settings_of(STUDY, "unsir"), impair_rate=rate, repair_epochs=epochs)
         for rate in (0.02, 0.2)
         for epochs in (1, 2)
     ]
@@ -85,7 +87,9 @@ def test_a_trial_is_a_run_of_unsir_with_its_settings(tmp_path):
     assert [trial["settings"] for trial in found] == [asdict(settings) for settings in grid]
     truth = task.test_images.labels.numpy()
     for trial, settings in zip(found, grid, strict=True):
-        alone = unsir.run(replace(task, study=replace(STUDY, unsir=settings)))
+        alone = unsir.run(
+            replace(task, study=doors.with_settings(STUDY, "unsir", **asdict(settings)))
+        )
         right = alone.confidences["unsir"].argmax(axis=1) == truth
         for name, labels in (("A_F", task.removed), ("A_R", task.retained)):
             assert trial[name] == pytest.approx(np.mean([right[truth == k].mean() for k in labels]))
