@@ -12,7 +12,7 @@ from pathlib import Path
 from unlabel import UnlabelError
 
 EVERY = "every"
-TABLES = (
+TABLES = [
     "accuracy",
     "intervals",
     "coverage",
@@ -21,7 +21,7 @@ TABLES = (
     "beside",
     "orders",
     "time",
-)
+]
 
 Notes = dict[str, list[str]]
 
@@ -43,11 +43,15 @@ def _read(path: Path) -> dict[str, str]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise _not_notes(path) from error
-    if isinstance(found, dict) and found.keys() <= {EVERY, *TABLES}:
-        return found
-    raise _not_notes(path)
+    if not isinstance(found, dict) or not found.keys() <= {EVERY, *TABLES}:
+        raise _not_notes(path)
+    if not all(isinstance(sentence, str) for sentence in found.values()):
+        raise _not_notes(path)
+    return found
 
 
 def _not_notes(path: Path) -> UnlabelError:
-    names = ", ".join((EVERY, *TABLES))
-    return UnlabelError(f"{path} does not hold notes: write JSON with a text for any of {names}.")
+    return UnlabelError(
+        f"{path} does not hold notes: write JSON with one text per key, the keys being any of "
+        f"{', '.join((EVERY, *TABLES))}."
+    )
