@@ -107,8 +107,7 @@ SUITES: dict[str, tuple[Study, ...]] = {
             Recipe(
                 epochs=5, batch=256, rate=0.05, start="ImageNet-1K", side=128, weight_decay=1e-4
             ),
-            # A tenth of the noise: at 128 pixels even that takes as long as retraining.
-            unsir=Unsir(noise_images=25, retain_a_class=100, batch=128),
+            unsir=_BALANCED(noise_images=25, batch=128, impair_rate=0.1, repair_epochs=2),
             judged_per_label=20,
         ),
         _hundred_labels(
@@ -151,18 +150,10 @@ SUITES: dict[str, tuple[Study, ...]] = {
 def chosen(
     suite: str, study: Sequence[str] = (), forget: Sequence[str] = (), seeds: str | None = None
 ) -> list[Study]:
-    """Return the studies of a suite, or others in its place, as the options of `run` say.
+    """Return the studies of a suite, changed as the options of `run` say.
 
-    Parameters
-    ----------
-    suite : {"paper", "quick"}
-    study : sequence of str
-        Sets and models such as "digits/small", in place of the suite. A model is trained with its
-        own recipe, if it has one, and all else is as in the suite `quick`.
-    forget : sequence of str
-        The labels to remove, such as "0,4", in place of those of the sets; the first are F1.
-    seeds : str, optional
-        The seeds, such as "0,1", in place of the suite's.
+    A `study` such as "digits/small" takes the place of the suite: its model is trained with its own
+    recipe, if it has one, and all else is as in the suite `quick`.
     """
     studies = [*map(_study_of, study)] or [*choose(SUITES, suite, "suite")]
     if forget:
