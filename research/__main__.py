@@ -38,8 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--data", type=Path, help="the folder of image sets; quick needs none")
     add("--weights", type=Path, help="torchvision's ImageNet weights: the file or its folder")
     add("--out", type=Path, default=Path("results"), help="the folder for the results")
-    late = "start nothing that would probably end after this many seconds"
-    add("--stop-after", type=float, metavar="SECONDS", help=late)
     tables = commands.add_parser(
         "tables", help="print every table beside the paper's; write Markdown and CSV"
     )

@@ -10,7 +10,6 @@ model's logits on training images, and ``y_ref``, their labels; ``F0_test``, ``y
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from research import filters
 from research.arrays import Array
+from research.files import write_json
 from research.registry import DATASETS
 from research.tables.intervals import ALL_ROWS, Right, differences
 
@@ -60,8 +60,8 @@ def main() -> None:
         f"Rows named all rows are over all {len(truth):,} test images, with {len(trainings)} other "
         f"trainings of this network, for which OSR had {n_reference:,} training images."
     )
-    text = json.dumps({"about": about, "differences": found}, indent=1, sort_keys=True)
-    (options.out / SET / ARCHITECTURE / ALL_ROWS).write_text(text + "\n", encoding="utf-8")
+    file = options.out / SET / ARCHITECTURE / ALL_ROWS
+    write_json(file, {"about": about, "differences": found}, sort_keys=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,12 +33,11 @@ def cannot_write(path: Path, error: OSError) -> UnlabelError:
     return UnlabelError(f"{path} could not be written: {error.strerror or error}.")
 
 
-def plain(value: Any) -> Any:
-    """Turn NumPy's numbers into plain ones for JSON, and those that are not finite into None."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+def write_json(path: Path, facts: Any, *, sort_keys: bool = False) -> None:
+    """Write facts, of which none may be infinite."""
+    text = json.dumps(
+        facts, indent=1, sort_keys=sort_keys, allow_nan=False, default=np.generic.item
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as part:
+        part.write_text(text + "\n", encoding="utf-8")

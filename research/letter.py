@@ -10,50 +10,36 @@ The projector of lines 6 to 8 is the closed form I - c c' / |c|^2, which is the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from research.arrays import Float64s, Floats
+from research.arrays import Array, Float64s, Floats
 
 
-class Step(NamedTuple):
-    """What removes one label: its column among those that are left, its mean and its share."""
+def remove(
+    rows: Floats, truth: Array, removed: Sequence[int], *, least: float = -np.inf
+) -> Float64s:
+    """Remove columns from probability rows in order, each with its own rows as reference rows.
 
-    column: int
-    mean: Float64s
-    share: Float64s
-
-
-def fit(references: Sequence[Floats], removed: Sequence[int], n_labels: int) -> list[Step]:
-    """Fit the removal of some columns in order, given the reference rows of each.
+    Entries below `least` are raised to it after each column.
 
     Examples
     --------
-    >>> [step] = fit([np.array([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1]])], [0], 3)
-    >>> step.mean
-    array([0.7, 0.2, 0.1])
-    >>> apply(np.array([[0.1, 0.7, 0.2]]), [step]).round(3)
-    array([[0.607, 0.196]])
+    >>> rows = np.array([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.1, 0.7, 0.2]])
+    >>> remove(rows, np.array([0, 0, 1]), [0])[2].round(3)
+    array([0.607, 0.196])
     """
-    left, steps = list(range(n_labels)), list[Step]()
-    for reference, label in zip(references, removed, strict=True):
-        rows, column = apply(reference, steps), left.index(label)
-        mean = rows.mean(axis=0)
-        projected = np.abs(rows - np.outer(rows @ mean, mean) / (mean @ mean))
+    left, result = list(range(rows.shape[1])), np.asarray(rows, dtype=np.float64)
+    for label in removed:
+        column, own = left.index(label), result[truth == label]
+        mean = own.mean(axis=0)
+        projected = np.abs(own - np.outer(own @ mean, mean) / (mean @ mean))
         projected /= projected.sum(axis=1, keepdims=True)
-        steps.append(Step(column, mean, np.delete(projected.mean(axis=0), column)))
-        del left[column]
-    return steps
-
-
-def apply(rows: Floats, steps: Sequence[Step]) -> Float64s:
-    """Remove columns from probability rows, one after another."""
-    result = np.asarray(rows, dtype=np.float64)
-    for column, mean, share in steps:
-        own = result[:, column, None]
-        residual = own - (result @ mean)[:, None] * mean[column] / (mean @ mean)
+        share = np.delete(projected.mean(axis=0), column)
+        entry = result[:, column, None]
+        residual = entry - (result @ mean)[:, None] * mean[column] / (mean @ mean)
         kept = np.delete(result, column, axis=1)
-        mixed = residual * share + (1 - residual) / (1 - own) * kept
-        result = mixed / (own + 1 - residual)
+        mixed = residual * share + (1 - residual) / (1 - entry) * kept
+        result = np.maximum(mixed / (entry + 1 - residual), least)
+        left.remove(label)
     return result

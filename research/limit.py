@@ -1,6 +1,6 @@
 """How near could any filter come to retraining? The best that we could train, beside OSR and mask.
 
-python -m research.limit [--only SET/ARCHITECTURE/F] [--out FILE.json]
+python -m research.limit
 
 For every network of the committed results, a network that maps the base model's logits to the
 outputs of a model that was really retrained is trained on these very outputs, which no user has.
@@ -10,10 +10,7 @@ Jensen-Shannon divergence. It is evidence, not a bound: a better network may exi
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,8 +22,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from torch import Tensor
 
 from research.arrays import Floats
-from research.grid import BASE, Cell, select
-from research.machine import machine
+from research.grid import BASE, Cell
+from research.measured import write_measured
 from research.registry import METHODS
 from research.results.files import read_result, stored_cells
 from research.tables.judge import Judge
@@ -65,8 +62,6 @@ def read_outputs(cell: Cell) -> Outputs:
     """Read the outputs of a cell; the retrained model of the same seed teaches, another judges."""
     other = replace(cell, seed=1 - cell.seed)
     base, result, again = (read_result(PAPER, c) for c in (cell.base, cell, other))
-    if base is None or result is None or again is None:
-        raise SystemExit(f"{cell} lacks its base model or a second retrained one.")
     judge = Judge(cell, base)
     found = judge.outputs(result, with_base=True)
     return Outputs(
@@ -183,27 +178,15 @@ def _cell(cell: Cell) -> tuple[str, dict[str, Values]]:
 
 def main() -> None:
     """Judge every cell that has a base model, and write the divergences."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", action="append", default=[], metavar="SET/ARCHITECTURE/F")
-    parser.add_argument("--out", type=Path, default=STORED / "limit.json")
-    arguments = parser.parse_args()
     stored = stored_cells(PAPER)
     cells = [cell for cell in stored if cell.forget != BASE and cell.base in stored]
-    started, load = time.perf_counter(), os.getloadavg()[0]
     found = {}
     parallel = Parallel(n_jobs=os.cpu_count(), return_as="generator")
-    for name, values in parallel(delayed(_cell)(cell) for cell in select(cells, arguments.only)):
+    for name, values in parallel(delayed(_cell)(cell) for cell in cells):
         found[name] = values
         shown = ", ".join(f"{key} {value:.4f}" for key, value in values["F"].items())
         print(f"{name}: {shown}", flush=True)
-    facts = {
-        "machine": machine(),
-        "load_before": load,
-        "seconds": time.perf_counter() - started,
-        "torch": torch.__version__,
-        "cells": found,
-    }
-    arguments.out.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_measured(STORED / "limit.json", torch=str(torch.__version__), cells=found)
 
 
 if __name__ == "__main__":

@@ -14,17 +14,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating]
+from research.arrays import Float64s, Floats
 
 
 class Step(NamedTuple):
     """What removes one label."""
 
     column: int  # among the labels that are left
-    projector: npt.NDArray[np.float64]
-    share: npt.NDArray[np.float64]
+    projector: Float64s
+    share: Float64s
 
 
 def fit(
@@ -46,7 +45,7 @@ def fit(
     return steps
 
 
-def projector_of(mean: npt.NDArray[np.float64], in_products: bool) -> npt.NDArray[np.float64]:
+def projector_of(mean: Float64s, in_products: bool) -> Float64s:
     n, pivot = len(mean), int(np.argmax(mean))
     # The reduced form of a single equation: each vector has one free label and the pivot's.
     basis = np.delete(np.eye(n), pivot, axis=0)
@@ -61,7 +60,7 @@ def projector_of(mean: npt.NDArray[np.float64], in_products: bool) -> npt.NDArra
     return np.asarray(basis.T @ basis)
 
 
-def apply(rows: Floats, steps: Sequence[Step]) -> npt.NDArray[np.float64]:
+def apply(rows: Floats, steps: Sequence[Step]) -> Float64s:
     result = np.asarray(rows, dtype=np.float64)
     for column, projector, share in steps:
         residual = (result @ projector)[:, column].clip(0, 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from research import filters, letter
-from research.arrays import Array, Float64s, Floats
+from research.arrays import Array, Floats
 from research.results.files import read_result, stored_cells
 from unlabel import metrics
 
@@ -37,22 +37,12 @@ def premise(rows: Floats, truth: Array) -> list[float]:
     return [float(value) for value in (*medians, rho[own].mean())]
 
 
-def by_letter(rows: Floats, truth: Array, removed: list[int], least: float = -np.inf) -> Float64s:
-    """Remove labels by the letter; entries below `least` are raised to it after each label."""
-    left, result = list(range(rows.shape[1])), rows.astype(np.float64)
-    for label in removed:
-        steps = letter.fit([result[truth == label]], [left.index(label)], len(left))
-        result = np.maximum(letter.apply(result, steps), least)
-        left.remove(label)
-    return result
-
-
 def audit(rows: Floats, truth: Array, removed: list[int]) -> list[float]:
     """Return the letter's largest entry, and the coverage of OSR and of two ways to clamp."""
     kept = [label for label in range(rows.shape[1]) if label not in removed]
     osr = filters.osr(rows, truth, removed, kind="probabilities").apply(rows)
-    raw = by_letter(rows, truth, removed)
-    outputs = osr, raw.clip(0), by_letter(rows, truth, removed, 0.0)
+    raw = letter.remove(rows, truth, removed)
+    outputs = osr, raw.clip(0), letter.remove(rows, truth, removed, least=0.0)
     coverage = [metrics.coverage(output, truth, kept, kept).value for output in outputs]
     return [float(np.abs(raw).max()), *coverage]
 
@@ -60,12 +50,12 @@ def audit(rows: Floats, truth: Array, removed: list[int]) -> list[float]:
 def tables() -> str:
     """Lay out the values of all committed networks and cells in Markdown."""
     found: dict[str, list[str]] = {PREMISE: [], LETTER: []}
-    for cell in stored_cells(PAPER):
-        base, result = read_result(PAPER, cell.base), read_result(PAPER, cell)
-        if base is None or result is None:
+    cells = stored_cells(PAPER)
+    for cell in cells:
+        if cell.base not in cells:
             continue
-        rows = filters.softmax(base.arrays["base"].astype(np.float64))
-        truth, removed = base.arrays["labels"], result.facts["removed"]
+        base, removed = read_result(PAPER, cell.base).arrays, [*cell.removed]
+        rows, truth = filters.softmax(base["base"].astype(np.float64)), base["labels"]
         values = audit(rows, truth, removed) if removed else premise(rows, truth)
         shown = " | ".join(f"{value:.4g}".removeprefix("0") for value in values)
         found[LETTER if removed else PREMISE].append(f"| {cell} | {shown} |")

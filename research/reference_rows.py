@@ -1,6 +1,6 @@
 """How many reference rows does OSR need, how many rows a temperature, and what does mask do?
 
-python -m research.reference_rows [--out FILE.json]
+python -m research.reference_rows
 
 One half of the rows of each label is there to draw from, the other half is judged. Filters are
 fitted on rows that are drawn many times, and compared with the full fit, on all rows of the first
@@ -9,10 +9,6 @@ half, and with mask. Committed outputs alone: no network is trained.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +22,7 @@ from scipy.special import softmax
 from research import filters
 from research.arrays import Columns, Float64s, Floats
 from research.grid import BASE, Cell
-from research.machine import machine
+from research.measured import write_measured
 from research.results.files import read_result, stored_cells
 from research.tables.names import network
 from unlabel import OutputFilter, UnlabelError, metrics
@@ -291,8 +287,6 @@ def by_network(tasks: dict[str, Task]) -> dict[str, Any]:
 
 def _stored(cell: Cell) -> Task:
     base, result = read_result(PAPER, cell.base), read_result(PAPER, cell)
-    if base is None or result is None:
-        raise SystemExit(f"{cell} lacks its base model.")
     return Task(
         base.arrays["base"].astype(np.float64),
         base.arrays["labels"].astype(np.intp),
@@ -303,22 +297,12 @@ def _stored(cell: Cell) -> Task:
 
 def main() -> None:
     """Measure everything, and write it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, default=STORED / "reference-rows.json")
-    out = parser.parse_args().out
-    started, load = time.perf_counter(), os.getloadavg()[0]
     tasks = shipped()
     found: dict[str, Any] = {"by_network": by_network(tasks)}
     for measure in (by_count, by_flaw, by_calibration, by_rounding):
         found[measure.__name__] = {name: measure(task) for name, task in tasks.items()}
-        print(f"{measure.__name__}: {time.perf_counter() - started:.0f} s", flush=True)
-    facts = {
-        "machine": machine(),
-        "load_before": load,
-        "seconds": time.perf_counter() - started,
-        "draws": DRAWS,
-    }
-    out.write_text(json.dumps(facts | found, indent=1) + "\n", encoding="utf-8")
+        print(measure.__name__, flush=True)
+    write_measured(STORED / "reference-rows.json", draws=DRAWS, **found)
 
 
 if __name__ == "__main__":

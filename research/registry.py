@@ -56,6 +56,8 @@ class Model:
     pretrained: Callable[[int, Path | None], nn.Module] | None = None
 
 
+# What cells and tables have beside the methods: the base model, its settings, and the seed floor.
+NO_METHODS = ("base", "training", "retrain_again")
 METHODS: dict[str, Method] = {}
 DATASETS: dict[str, Dataset] = {}
 MODELS: dict[str, Model] = {}
@@ -101,21 +103,8 @@ def check_removed(removed: Sequence[int], set: str) -> None:
         raise UnlabelError(f"{text} are all labels of {set}: keep one at least.")
 
 
-def title_of(registered: Mapping[str, Dataset] | Mapping[str, Model], name: str) -> str:
-    """Return the title of a set or a model, or its name if it has none."""
-    return (name in registered and registered[name].title) or name
-
-
-def output_titles() -> dict[str, str]:
-    """Return the titles of all methods and of their outputs, by name."""
-    titles: dict[str, str] = {}
-    for name, method in METHODS.items():
-        titles |= {name: method.title or name, **method.outputs}
-    return titles
-
-
 def _add(registered: dict[str, T], name: str, new: T, kind: str) -> None:
-    if name in registered or (kind, name) == ("method", "base"):
+    if name in registered or (kind == "method" and name in NO_METHODS):
         raise UnlabelError(f"There is a {kind} {name!r} already: choose another name.")
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):  # names are folders and parts of --only
         raise UnlabelError(f"The {kind} {name!r} needs a name of letters, digits, _ and -.")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 from scipy.special import softmax
 from torch import nn
 
 from research.datasets import load_set
-from research.files import plain
+from research.files import whole_file
 from research.grid import BASE, Cell
 from research.models import build, build_pretrained, compile_blocks, load_below_head
 from research.registry import DATASETS
@@ -23,7 +24,6 @@ from research.settings import Pretraining, Recipe
 from research.suites import Study
 from research.task import Base, Outcome, Task
 from research.training import Images, logits_of, resize_inputs, seeded, train
-from research.weights import facts_beside, save_weights
 from unlabel import UnlabelError
 
 PRETRAINING_SEED = 0
@@ -49,7 +49,7 @@ class Resources:
         self.imagenet = imagenet
         self.device = device
         # One entry each: pieces come in the order of their sets, architectures and seeds.
-        self._images_or_error = lru_cache(maxsize=1)(self._load_images)
+        self._images = lru_cache(maxsize=1)(self._load_images)
         self._base = lru_cache(maxsize=1)(self._load_base)
         torch.backends.cudnn.allow_tf32 = False  # training uses bfloat16, evaluation float32
 
@@ -98,8 +98,8 @@ class Resources:
             seconds = train(model, train_images, pretraining.recipe, PRETRAINING_SEED)
             right = logits_of(model, test_images).argmax(axis=1) == test_images.labels.cpu().numpy()
             facts = asdict(pretraining) | {"accuracy": right.mean(), "seconds": seconds["total"]}
-            save_weights(model, file, plain(facts))
-        elif not asdict(pretraining).items() <= facts_beside(file).items():
+            _save_weights(model, file, facts)
+        elif not asdict(pretraining).items() <= _facts_beside(file).items():
             raise UnlabelError(
                 f"{file} was pretrained with other settings: delete it, or choose another folder."
             )
@@ -115,13 +115,13 @@ class Resources:
         config: Facts = {"images": len(task.train_images)}
         if study.pretraining is not None:
             pretrained = self._pretrained(study.architecture, study.pretraining)
-            config["pretraining"] = facts_beside(pretrained)
+            config["pretraining"] = _facts_beside(pretrained)
         outcome = Outcome(
             confidences={"base": softmax(base.test_logits, axis=1)},
             config=config,
             logits={"base": base.test_logits},
         )
-        save_weights(model, cell.weights(self.out))
+        _save_weights(model, cell.weights(self.out))
         self._base.cache_clear()
         return store_outcome(self.out, cell, "base", outcome, task, seconds)
 
@@ -140,18 +140,23 @@ class Resources:
             ) from error
         return Base(model.eval(), *self._images(study.set))
 
-    def _images(self, name: str) -> tuple[Images, Images]:
-        found = self._images_or_error(name)
-        if isinstance(found, UnlabelError):
-            raise found
-        return found
-
-    def _load_images(self, name: str) -> tuple[Images, Images] | UnlabelError:
-        try:
-            loaded = load_set(name, self.data)
-        except UnlabelError as error:  # cached: a missing set is not looked for again
-            return error
+    def _load_images(self, name: str) -> tuple[Images, Images]:
+        loaded = load_set(name, self.data)
         return (
             Images.from_tensors(loaded.train_images, loaded.train_labels, self.device),
             Images.from_tensors(loaded.test_images, loaded.test_labels, self.device),
         )
+
+
+def _save_weights(model: nn.Module, file: Path, facts: Facts | None = None) -> None:
+    """Write a model's weights whole or not at all, with facts about its training."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    with whole_file(file) as part:
+        save_file(tensors, part, metadata={"facts": json.dumps(facts or {})})
+
+
+def _facts_beside(file: Path) -> Facts:
+    with safe_open(file, framework="pt") as stored:
+        facts: Facts = json.loads(stored.metadata()["facts"])
+    return facts

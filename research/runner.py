@@ -7,7 +7,6 @@ resumes where it left off; a piece that fails is reported and does not stop the 
 from __future__ import annotations
 
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -50,7 +49,6 @@ def run_studies(
     device: str = "auto",
     data: Path | None = None,
     weights: Path | None = None,
-    stop_after: float | None = None,
 ) -> Failures:
     """Run the unfinished pieces of some studies, as the options of `run` say.
 
@@ -68,7 +66,7 @@ def run_studies(
     resources = Resources(out, data or Path(), weights, _device(device))
     _make_folder(out)
     with nullcontext() if in_files else one_thread():  # sets without files are small
-        return run_pieces(pieces, resources, stop_after)
+        return run_pieces(pieces, resources)
 
 
 def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -> list[Piece]:
@@ -118,32 +116,23 @@ def _refuse_orphans(out: Path, base: Cell) -> None:
             )
 
 
-def run_pieces(
-    pieces: Sequence[Piece], resources: Resources, stop_after: float | None = None
-) -> Failures:
+def run_pieces(pieces: Sequence[Piece], resources: Resources) -> Failures:
     """Run pieces one after another and return the failures."""
-    began = time.monotonic()
-    took: dict[tuple[Study, str], float] = {}  # the longest of a study's pieces by each method
     failed: list[tuple[Piece, str]] = []
     try:
-        for number, piece in enumerate(pieces):
-            started, kind = time.monotonic(), (piece.study, piece.method)
-            expected = took.get(kind, took.get((piece.study, "base"), 0.0))
-            if stop_after is not None and started - began + expected > stop_after:
-                _say(f"Stopped by the time limit, with {len(pieces) - number} pieces left.")
-                break
+        for number, piece in enumerate(pieces, start=1):
+            took: dict[str, float] = {}
             try:
-                values = _run_piece(piece, resources)
+                with timed(took, "all", resources.device):
+                    values = _run_piece(piece, resources)
             except Exception as error:  # the other pieces can still be run
                 is_ours = isinstance(error, UnlabelError)
                 why = str(error) if is_ours else f"{type(error).__name__}: {error}"
                 failed.append((piece, why))
                 _say(f"{piece}: failed: {why}")
             else:
-                seconds = time.monotonic() - started
-                took[kind] = max(took.get(kind, 0.0), seconds)
-                done = f"{number + 1} of {len(pieces)}"
-                _say(f"{piece}: {_accuracies(values)}, {seconds:.1f} s ({done})")
+                done = f"{took['all']:.1f} s ({number} of {len(pieces)})"
+                _say(f"{piece}: {_accuracies(values)}, {done}")
     finally:
         for piece, why in failed:  # only now: a cell may get its file after a method failed
             store_failure(resources.out, piece.cell, piece.method, why)

@@ -1,6 +1,6 @@
 """UNSIR on 100 labels: forgetting against keeping by the rate of impairing, and its rows anew.
 
-python -m research.unsir_balance DATA OUT [--weights FILE] [--stop-after SECONDS] [NETWORK ...]
+python -m research.unsir_balance DATA OUT [--weights FILE] [NETWORK ...]
 
 Only logits are committed, so the base models are trained again. Several rates of impairing and ways
 to repair are tried on one set of labels; the best of them is kept for the other sets, and every
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from scipy.special import softmax
 
-from research.files import whole_file
+from research.files import write_json
 from research.grid import BASE, select
 from research.methods import unsir
 from research.resources import Resources
@@ -129,10 +129,7 @@ def balanced(study: Study, grid: list[Unsir], resources: Resources) -> Study:
         task = task_of(with_unsir(study, START), CHOSEN_ON, resources)
         found = list(trials(task, grid))
         facts = {"hardware": hardware(resources.device), "chosen": asdict(best(found))}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(file) as part:
-            text = json.dumps(facts | {"trials": found}, indent=1)
-            part.write_text(text + "\n", encoding="utf-8")
+        write_json(file, facts | {"trials": found})
     chosen = Unsir(**json.loads(file.read_text(encoding="utf-8"))["chosen"])
     print(study.set, study.architecture, chosen, flush=True)
     return with_unsir(study, chosen)
@@ -144,9 +141,8 @@ def copy_retrained(study: Study, out: Path) -> None:
         of_study = (cell.set, cell.architecture) == (study.set, study.architecture)
         if of_study and cell.forget != BASE and not cell.file(out, ".json").exists():
             result = read_result(COMMITTED, cell)
-            if result is not None:
-                logits = {"retrain": result.arrays["retrain"]}
-                write_result(out, Result(cell, _of_retrained(result.facts), logits))
+            logits = {"retrain": result.arrays["retrain"]}
+            write_result(out, Result(cell, _of_retrained(result.facts), logits))
 
 
 def _of_retrained(facts: Facts) -> Facts:
@@ -163,7 +159,6 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("networks", nargs="*", default=list(GRIDS), metavar="NETWORK")
     parser.add_argument("--weights", type=Path)
-    parser.add_argument("--stop-after", type=float, default=float("inf"))
     arguments = parser.parse_args()
     if others := {*arguments.networks} - {*GRIDS}:
         parser.error(f"{min(others)} is not one of {', '.join(GRIDS)}")
@@ -177,7 +172,7 @@ def main() -> None:
             studies.append(balanced(study, grid_of(network), resources))
     left = pieces_left(studies, arguments.out, ["s0"])
     left = [piece for piece in left if piece.method != "retrain"]
-    report_failures(run_pieces(left, resources, arguments.stop_after))
+    report_failures(run_pieces(left, resources))
 
 
 if __name__ == "__main__":

@@ -277,10 +277,9 @@ def forget_set_numbers() -> dict[str, Any]:
     real, result = outputs(), {}
     for name, removal in real.removals.items():
         both = Removal.of(confidences(), real.labels, real.classes, removal.removed)
-        references = [confidences()[real.labels == label] for label in removal.removed]
+        truth = np.array([real.classes.index(label) for label in real.labels.tolist()])
         columns = [real.classes.index(label) for label in removal.removed]
-        steps = letter.fit(references, columns, len(real.classes))
-        by_letter = letter.apply(confidences(), steps)
+        by_letter = letter.remove(confidences(), truth, columns)
         changed = both.after["osr"].argmax(axis=1) != both.after["mask"].argmax(axis=1)
         sums, retained = by_letter.sum(axis=1), ~np.isin(real.labels, removal.removed)
         result[name] = {

@@ -16,7 +16,7 @@ import torch
 
 from research.arrays import Array, Floats
 from research.grid import Cell
-from research.results.files import Facts, Result, read_result, rounded, write_result
+from research.results.files import Facts, Result, read_facts, read_result, rounded, write_result
 from research.task import Outcome, Task
 from unlabel import UnlabelError, metrics
 
@@ -39,7 +39,8 @@ def store_outcome(
     logits = _checked_logits(method, outcome, task)
     labels: Array = task.test_images.labels.cpu().numpy()
     judged = judged_rows(labels, task.study.judged_per_label)
-    before = read_result(out, cell) or Result(cell, NEW_FACTS)
+    is_new = read_facts(out, cell) is None
+    before = Result(cell, NEW_FACTS) if is_new else read_result(out, cell)
     arrays = {name: rounded(rows[judged]) for name, rows in logits.items()} | outcome.matrices
     if method == "base":
         arrays["labels"] = labels[judged].astype(np.min_scalar_type(task.classes))
@@ -62,7 +63,7 @@ def store_outcome(
         "made": before.facts["made"] | {method: made},
         "failed": {name: why for name, why in before.facts["failed"].items() if name != method},
     }
-    if outcome.condition is not None:
+    if outcome.condition is not None and np.isfinite(outcome.condition):
         facts["condition"] = outcome.condition
     write_result(out, Result(cell, facts, before.arrays | arrays, outcome.filter or before.filter))
     return values
@@ -99,10 +100,8 @@ def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, F
 
 def store_failure(out: Path, cell: Cell, method: str, why: str) -> None:
     """Add the failure of a method to the stored result of its cell, if there is one."""
-    with suppress(UnlabelError):  # reading the stored result may be what failed
+    with suppress(UnlabelError):  # there may be none, or reading it may be what failed
         before = read_result(out, cell)
-        if before is None:
-            return
         facts = before.facts | {"failed": before.facts["failed"] | {method: why}}
         write_result(out, Result(cell, facts, before.arrays, before.filter))
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from research.arrays import Array
-from research.files import plain, whole_file
+from research.files import whole_file, write_json
 from research.grid import BASE, Cell, cell_of
 from unlabel import OutputFilter, UnlabelError
 
@@ -79,9 +79,7 @@ def write_result(results: Path, result: Result) -> None:
         "removed": cell.removed,
     } | result.facts
     facts |= {"arrays": sorted(result.arrays), "filter": result.filter is not None}
-    with whole_file(where) as part:
-        text = json.dumps(plain(facts), indent=1, sort_keys=True, allow_nan=False)
-        part.write_text(text + "\n", encoding="utf-8")
+    write_json(where, facts, sort_keys=True)
 
 
 def stored_cells(results: Path) -> list[Cell]:
@@ -113,11 +111,11 @@ def read_facts(results: Path, cell: Cell) -> Facts | None:
     raise _damaged(path)
 
 
-def read_result(results: Path, cell: Cell) -> Result | None:
-    """Read all files of a cell; None if the cell is not done."""
+def read_result(results: Path, cell: Cell) -> Result:
+    """Read all files of a cell."""
     facts = read_facts(results, cell)
     if facts is None:
-        return None
+        raise UnlabelError(f"{cell} is missing in {results}: run research run again.")
     path, fitted = cell.file(results, ".npz"), cell.file(results, ".safetensors")
     arrays = _read_arrays(path) if path.exists() else {}
     try:

@@ -16,8 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from research.arrays import Float64s
 from research.grid import BASE, Cell
 from research.progress import track
-from research.results.files import Facts, Result, read_facts, read_result, stored_cells
-from research.results.notes import Notes, read_notes
+from research.results.files import Facts, read_facts, read_result, stored_cells
 from research.tables.intervals import (
     OURS,
     Right,
@@ -28,6 +27,7 @@ from research.tables.intervals import (
 )
 from research.tables.judge import REVERSED, Judge
 from research.tables.names import FLOOR, Network
+from research.tables.notes import Notes, read_notes
 from research.tables.orders import order_distances
 from research.tables.published import Key
 from unlabel import UnlabelError
@@ -48,16 +48,11 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """The values of a folder of results, with the facts of its cells and the notes on them.
-
-    `rounding` has the largest differences of A_R, A_F and Cov_R from their values at run time,
-    before logits were rounded, in cells whose test rows were all stored; empty without such cells.
-    """
+    """The values of a folder of results, with the facts of its cells and the notes on them."""
 
     spreads: dict[Key, Spread]
     facts: dict[Cell, Facts]
     notes: dict[Network, Notes]
-    rounding: dict[str, float]
 
 
 def gather(results: Path) -> Gathered:
@@ -74,19 +69,14 @@ def gather(results: Path) -> Gathered:
     notes = {network: read_notes(results, *network) for network in networks}
     facts = {cell: read for cell in cells if (read := read_facts(results, cell)) is not None}
     stored: dict[Key, list[float]] = defaultdict(list)
-    rounding: dict[str, float] = {}
     by_cell: dict[tuple[str, str, str], list[Judged]] = defaultdict(list)
     work = (delayed(judge_cell)(results, cell, cells) for cell in tasks)
     judged_cells = track(parallel(work), "Computing values", len(tasks))
     for cell, judged in zip(tasks, judged_cells, strict=True):
-        rows = facts[cell]["rows"]
         for key, from_logits in judged.values.items():
             at_run_time = facts[cell]["full_precision"].get(key.method, {})
             value = at_run_time.get(FULL_PRECISION.get(key.metric))
             stored[key].append(from_logits if value is None else value)
-            if value is not None and rows["judged"] == rows["test"]:
-                change = abs(value - from_logits)
-                rounding[key.metric] = max(change, rounding.get(key.metric, 0.0))
         by_cell[cell.set, cell.architecture, cell.forget].append(judged)
     spreads = {key: over_seeds(values) for key, values in stored.items()}
     for (set, architecture, forget), seeds in by_cell.items():
@@ -97,7 +87,7 @@ def gather(results: Path) -> Gathered:
         notes[network]["intervals"] += [about] if about else []
         for forget, gains in over_all_rows.items():
             spreads |= _less(network, forget, gains, "all rows")
-    return Gathered(spreads, facts, notes, rounding)
+    return Gathered(spreads, facts, notes)
 
 
 def _less(
@@ -119,12 +109,12 @@ def judge_cell(results: Path, cell: Cell, stored: Sequence[Cell]) -> Judged:
     bases = sorted((c for c in network if c.forget == BASE), key=lambda c: c.seed != cell.seed)
     if not bases:
         raise UnlabelError(f"{cell} has no base model {cell.base}: run it with research run.")
-    result = _read(results, cell)
-    judge = Judge(cell, _read(results, bases[0]))
+    result = read_result(results, cell)
+    judge = Judge(cell, read_result(results, bases[0]))
     siblings = [c for c in network if c.forget == cell.forget and c.seed != cell.seed]
     retrained_again = [
         judge.probabilities(other, "retrain")
-        for other in (_read(results, sibling) for sibling in siblings)
+        for other in (read_result(results, sibling) for sibling in siblings)
         if "retrain" in other.arrays
     ]
     outputs = judge.outputs(result, with_base=bases[0] == cell.base)
@@ -174,10 +164,3 @@ def judge_cell(results: Path, cell: Cell, stored: Sequence[Cell]) -> Judged:
         {method: judge.is_right(output) for method, output in outputs.items()},
         np.where(judge.is_removed, -1, judge.truth),
     )
-
-
-def _read(results: Path, cell: Cell) -> Result:
-    result = read_result(results, cell)
-    if result is None:  # deleted since the cells were listed
-        raise UnlabelError(f"{cell} is missing in {results}: run research run again.")
-    return result

@@ -22,7 +22,7 @@ class Metric(NamedTuple):
     name: str
     text: str
     best: Best
-    write: Callable[[float | None], str] = score
+    write: Callable[[float], str] = score
     retrained_competes: bool = False
 
 
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
     metrics: tuple[Metric, ...]
 
 
-def seconds(value: float | None) -> str:
+def seconds(value: float) -> str:
     """Write seconds with three digits, down to a tenth of a millisecond.
 
     Examples
@@ -43,20 +43,16 @@ def seconds(value: float | None) -> str:
     >>> seconds(35.123), seconds(0.00412), seconds(0.0000012)
     ('35.1', '.0041', '<.0001')
     """
-    if value is None or value < 0.1:
+    if value < 0.1:
         return score(value)
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}".removeprefix("0")
-
-
-def _score(value: float | None) -> str:
-    return "∞" if value is not None and math.isinf(value) else score(value)
 
 
 def _on_both_inputs(
     name: str,
     text: str,
     on_removed: Best = "low",
-    write: Callable[[float | None], str] = score,
+    write: Callable[[float], str] = score,
 ) -> tuple[Metric, Metric]:
     """Make the two metrics of a divergence; on inputs of retained labels, lower is better."""
     arrow = "↓" if on_removed == "low" else "↑"
@@ -101,8 +97,8 @@ KINDS = (
         f"than {GRID_TOLERANCE:g} off that grid, are put back on it, so that filters that equal "
         "mask have its ties.",
         (
-            Metric("Cov_R", "Cov_R ↓", "low", _score, retrained_competes=True),
-            Metric("Cov_F", "Cov_F ↑", "high", _score, retrained_competes=True),
+            Metric("Cov_R", "Cov_R ↓", "low", retrained_competes=True),
+            Metric("Cov_F", "Cov_F ↑", "high", retrained_competes=True),
             Metric("ties", "Ties", "none", percent),
         ),
     ),

@@ -47,9 +47,9 @@ class Section(NamedTuple):
     tables: list[Table]
 
 
-def legend(gathered: Gathered) -> str:
+def legend() -> str:
     """Explain how to read the tables in Markdown."""
-    text = (
+    return (
         "Our value, ± half the range if there are several seeds, and the paper's in parentheses. "
         "F1, F2 and so on are the sets of removed labels. A_R, A_F and Cov_R are those of all test "
         "images, before logits were rounded for storage, where a cell has them; all other values "
@@ -58,13 +58,6 @@ def legend(gathered: Gathered) -> str:
         "and the seed floor do not compete, nor does the retrained model in distances and attacks. "
         f"Logarithms are natural, and probabilities in them count as at least {metrics.EPSILON:g}."
     )
-    if gathered.rounding:
-        most = [f"{name} by {score(gathered.rounding[name])}" for name in sorted(gathered.rounding)]
-        text += (
-            " Where all test images are stored, rounding the logits for storage changed "
-            f"{', '.join(most)} at most; Cov_R, a worst case, can depend on a single image."
-        )
-    return text
 
 
 def build_sections(gathered: Gathered) -> list[Section]:

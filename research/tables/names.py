@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from research.registry import DATASETS, MODELS, output_titles, title_of
+from research.registry import DATASETS, METHODS, MODELS, Dataset, Model
 
 FLOOR = "retrain_again"
 
@@ -22,7 +22,7 @@ def network(set: str, architecture: str) -> str:
     >>> network("cifar100", "mobilenet_v2"), network("cifar100", "my_own")
     ('CIFAR-100, MobileNetV2', 'CIFAR-100, my_own')
     """
-    return f"{title_of(DATASETS, set)}, {title_of(MODELS, architecture)}"
+    return f"{_title(DATASETS.get(set), set)}, {_title(MODELS.get(architecture), architecture)}"
 
 
 def in_order(networks: Iterable[Network]) -> list[Network]:
@@ -42,8 +42,15 @@ def method_order(name: str) -> tuple[int, str]:
 
 
 def _titles() -> dict[str, str]:
-    ours = {"training": "training", "base": "base model", "retrain": "retrained"}
-    return ours | {FLOOR: "seed floor: retrained again"} | output_titles()
+    titles = {"training": "training", "base": "base model", "retrain": "retrained"}
+    titles[FLOOR] = "seed floor: retrained again"
+    for name, method in METHODS.items():
+        titles |= {name: method.title or name, **method.outputs}
+    return titles
+
+
+def _title(registered: Dataset | Model | None, name: str) -> str:
+    return (registered and registered.title) or name
 
 
 def _place(known: list[str], name: str) -> tuple[int, str]:

@@ -56,7 +56,7 @@ def markdown(gathered: Gathered) -> str:
 def fragments(gathered: Gathered, *, heading: str) -> dict[str, str]:
     """Write how to read the tables and each section as Markdown, by name."""
     sections = [*build_sections(gathered), settings_section(gathered)]
-    return {"legend": legend(gathered)} | {
+    return {"legend": legend()} | {
         section.name: "\n".join(_section_lines(section, heading)) for section in sections
     }
 

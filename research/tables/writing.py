@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 NOTHING = "\N{EN DASH}"
 
 
-def score(value: float | None) -> str:
+def score(value: float) -> str:
     """Write four decimals, without the zero before the point.
 
     Examples
     --------
-    >>> score(0.93674), score(8.01394), score(0), score(2e-5)
-    ('.9367', '8.0139', '0', '<.0001')
+    >>> score(0.93674), score(8.01394), score(0), score(2e-5), score(float("inf"))
+    ('.9367', '8.0139', '0', '<.0001', '∞')
     """
-    if value is None:
-        return NOTHING
-    if value == 0:
-        return "0"
+    if value in (0, math.inf):
+        return "∞" if value else "0"
     return "<.0001" if abs(value) < 0.00005 else f"{value:.4f}".removeprefix("0")
 
 
-def tiny(value: float | None) -> str:
+def tiny(value: float) -> str:
     """Write four decimals, or one digit of what is smaller, down to a millionth.
 
     Examples
@@ -28,12 +28,12 @@ def tiny(value: float | None) -> str:
     >>> tiny(0.0123), tiny(0.0000072), tiny(3e-11)
     ('.0123', '7e-06', '<1e-06')
     """
-    if value is None or value == 0 or value >= 0.0001:
+    if value == 0 or value >= 0.0001:
         return score(value)
     return f"{value:.0e}" if value >= 1e-6 else "<1e-06"
 
 
-def signed(value: float | None) -> str:
+def signed(value: float) -> str:
     """Write four decimals with a sign.
 
     Examples
@@ -41,12 +41,12 @@ def signed(value: float | None) -> str:
     >>> signed(0.0123), signed(-0.004), signed(0.00001)
     ('+.0123', '\N{MINUS SIGN}.0040', '0')
     """
-    if value is None or abs(value) < 0.00005:
-        return NOTHING if value is None else "0"
+    if abs(value) < 0.00005:
+        return "0"
     return ("+" if value > 0 else "\N{MINUS SIGN}") + score(abs(value))
 
 
-def percent(share: float | None) -> str:
+def percent(share: float) -> str:
     """Write a share in percent; only 0 and 1 become 0% and 100%.
 
     Examples
@@ -54,8 +54,6 @@ def percent(share: float | None) -> str:
     >>> percent(0.015), percent(0.0001), percent(0.9999), percent(1), percent(0)
     ('1.5%', '<0.1%', '>99.9%', '100%', '0%')
     """
-    if share is None:
-        return NOTHING
     if share in (0, 1):
         return f"{share:.0%}"
     if share < 0.0005:
@@ -63,10 +61,8 @@ def percent(share: float | None) -> str:
     return ">99.9%" if share >= 0.9995 else f"{share:.1%}"
 
 
-def ratio(value: float | None) -> str:
+def ratio(value: float) -> str:
     """Write a ratio with three digits and a multiplication sign."""
-    if value is None:
-        return NOTHING
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}\N{MULTIPLICATION SIGN}"
 
 

@@ -71,7 +71,6 @@ def test_the_json_is_written_last(tmp_path, result, monkeypatch):
     monkeypatch.setattr("unlabel.filter.filter_file.save", fail)
     with pytest.raises(RuntimeError):
         doors.store(tmp_path, CELL, *result)
-    assert doors.stored(tmp_path, CELL) is None
     assert stored_cells(tmp_path) == []
 
 
@@ -111,11 +110,6 @@ def test_results_are_deleted_with_their_base_model(tmp_path, result):
     CELL.base.file(tmp_path, ".npz").unlink()
     with pytest.raises(UnlabelError, match=r"F0\.npz is missing: delete .*resnet18/s0 and run"):
         doors.stored(tmp_path, CELL.base)
-
-
-def test_values_that_are_not_finite_are_null(tmp_path):
-    doors.store(tmp_path, CELL, {"condition": np.inf, "methods": []})
-    assert json.loads(CELL.file(tmp_path, ".json").read_text())["condition"] is None
 
 
 def test_a_missing_folder_is_named(tmp_path):
