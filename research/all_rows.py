@@ -19,10 +19,10 @@ from research import filters
 from research.arrays import Array
 from research.files import write_json
 from research.registry import DATASETS
+from research.results import PAPER
 from research.tables.intervals import ALL_ROWS, Right, differences
 
 SET, ARCHITECTURE = "cifar100", "resnet18"
-PAPER = Path(__file__).parent / "stored" / "paper"
 
 
 def rows_right(stored: dict[str, Array], forget: str, removed: Sequence[int]) -> Right:

@@ -1,8 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and what is in those of measurements."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -41,3 +43,12 @@ def write_json(path: Path, facts: Any, *, sort_keys: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
+
+
+def write_measured(path: Path, **facts: Any) -> None:
+    """Write what was measured, beside the hardware and the versions of Python and NumPy."""
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}"
+    )
+    write_json(path, {"machine": machine, **facts})

@@ -37,8 +37,3 @@ def mask(n_labels: int, removed: Sequence[int], *, kind: Kind = "logits") -> Out
 def softmax(logits: Floats) -> Floats:
     """Turn logits into probabilities, in the rounding of the filters that they are beside."""
     return mask(logits.shape[1], ()).apply(logits)
-
-
-def is_for(fitted: OutputFilter, labels: tuple[int, ...], retained: tuple[int, ...]) -> bool:
-    """Whether a filter leaves these labels of a model's."""
-    return (fitted.classes_in, fitted.classes_out) == (labels, retained)

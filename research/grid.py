@@ -75,17 +75,16 @@ def select(cells: Iterable[Cell], only: Sequence[str]) -> list[Cell]:
     >>> [str(cell) for cell in select(cells, ["cifar10/resnet18/F2"])]
     ['cifar10/resnet18/s0/F2', 'cifar10/resnet18/s1/F2']
     """
-    all_cells = list(cells)
-    wanted = [frozenset(name.strip("/").split("/")) for name in only]
-    parts = {cell: frozenset(str(cell).split("/")) for cell in all_cells}
-    for name, wanted_parts in zip(only, wanted, strict=True):
-        if not any(wanted_parts <= cell_parts for cell_parts in parts.values()):
-            models = dict.fromkeys(f"{cell.set}/{cell.architecture}" for cell in all_cells)
-            rest = sorted({part for cell in all_cells for part in (cell.forget, f"s{cell.seed}")})
+    parts = {cell: {*str(cell).split("/")} for cell in cells}
+    found = set() if only else {*parts}
+    for name in only:
+        matching = {cell for cell in parts if {*name.strip("/").split("/")} <= parts[cell]}
+        if not matching:
+            models = dict.fromkeys(f"{cell.set}/{cell.architecture}" for cell in parts)
+            rest = sorted({part for cell in parts for part in (cell.forget, f"s{cell.seed}")})
             raise UnlabelError(
                 f"No cell matches {name!r}: choose from {', '.join(models)}, optionally followed "
                 f"by {', '.join(rest)}."
             )
-    if not only:
-        return all_cells
-    return [cell for cell in all_cells if any(these <= parts[cell] for these in wanted)]
+        found |= matching
+    return [cell for cell in parts if cell in found]

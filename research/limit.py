@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +21,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from torch import Tensor
 
 from research.arrays import Floats
+from research.files import write_measured
 from research.grid import BASE, Cell
-from research.measured import write_measured
 from research.registry import METHODS
+from research.results import PAPER, STORED
 from research.results.files import read_result, stored_cells
 from research.tables.judge import Judge
 from unlabel import metrics
-
-STORED = Path(__file__).parent / "stored"
-PAPER = STORED / "paper"
 
 FOLDS = 5
 REPEATS = 3  # networks per fold, whose outputs are averaged; each is stopped by another fold
@@ -38,9 +35,8 @@ HIDDEN = 128
 DROPOUT = 0.5
 STEPS, BATCH, RATE, DECAY = 400, 256, 1e-3, 1e-2
 STEPS_BETWEEN_CHECKS = 20
-LARGEST_WEIGHT = (
-    10.0  # of a row of a removed label; its kind weighs as much as the other up to here
-)
+# Of a row of a removed label; its kind weighs as much as the other up to here.
+LARGEST_WEIGHT = 10.0
 SMALLEST = 1e-12
 
 Values = dict[str, float]
@@ -64,18 +60,10 @@ def read_outputs(cell: Cell) -> Outputs:
     base, result, again = (read_result(PAPER, c) for c in (cell.base, cell, other))
     judge = Judge(cell, base)
     found = judge.outputs(result, with_base=True)
-    return Outputs(
-        base.arrays["base"].astype(np.float64),
-        [column for column in judge.labels if column not in cell.removed],
-        judge.is_removed,
-        found["retrain"],
-        judge.probabilities(again, "retrain"),
-        {
-            name: judge.on_retained(output)
-            for name, output in found.items()
-            if name in METHODS and name != "retrain"
-        },
-    )
+    taught, judged_by = found.pop("retrain"), judge.probabilities(again, "retrain")
+    methods = {name: judge.on_retained(found[name]) for name in METHODS if name in found}
+    retained = [*judge.retained]
+    return Outputs(judge.logits, retained, judge.is_removed, taught, judged_by, methods)
 
 
 def distances(outputs: Outputs) -> dict[str, Values]:

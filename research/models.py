@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -105,14 +104,8 @@ def vit_b_16(classes: int) -> nn.Module:
 
 def _convolutional(layers: Iterable[nn.Module], channels: int, classes: int) -> nn.Module:
     """Build a network of layers, the mean over the image, and a linear layer."""
-    return nn.Sequential(
-        OrderedDict(
-            features=nn.Sequential(*layers),
-            mean=nn.AdaptiveAvgPool2d(1),
-            flat=nn.Flatten(),
-            head=nn.Linear(channels, classes),
-        )
-    )
+    mean = nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    return nn.Sequential(*layers, *mean, nn.Linear(channels, classes))
 
 
 def _layers(*shapes: tuple[int, int, int]) -> Iterator[nn.Module]:

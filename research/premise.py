@@ -8,16 +8,14 @@ all others.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from research import filters, letter
 from research.arrays import Array, Floats
+from research.results import PAPER
 from research.results.files import read_result, stored_cells
 from unlabel import metrics
 
-PAPER = Path(__file__).parent / "stored" / "paper"
 PREMISE = (
     "| own rows | its lowest label | other rows | its highest label | mean residual of own rows |"
 )

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,15 @@ from scipy.special import softmax
 
 from research import filters
 from research.arrays import Columns, Float64s, Floats
+from research.files import write_measured
 from research.grid import BASE, Cell
-from research.measured import write_measured
+from research.results import PAPER, STORED
 from research.results.files import read_result, stored_cells
+from research.tables.judge import Judge
 from research.tables.names import network
 from unlabel import OutputFilter, UnlabelError, metrics
 from unlabel.evaluation import load_cifar10
 
-STORED = Path(__file__).parent / "stored"
-PAPER = STORED / "paper"
 DRAWS = 200
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 CALIBRATED_ON = (50, 100, 200, 500, 1000)
@@ -55,7 +54,6 @@ class Task:
     truth: Columns
     removed: list[int]
     retrained: Float64s
-    retrained_again: Float64s | None = None
 
     @cached_property
     def halves(self) -> tuple[Columns, Columns]:
@@ -73,13 +71,6 @@ class Task:
     def is_removed(self) -> npt.NDArray[np.bool_]:
         """Return which of the judged rows are inputs of removed labels."""
         return np.isin(self.truth[self.halves[1]], self.removed)
-
-    @cached_property
-    def new_columns(self) -> Columns:
-        """The columns of the true labels in the result, negative for removed ones."""
-        columns = np.full(self.logits.shape[1], -1)
-        columns[self.retained] = np.arange(len(self.retained))
-        return columns[self.truth]
 
     def reference(self, label: int) -> Columns:
         """Number the rows of a label that there are to draw from."""
@@ -106,26 +97,18 @@ class Task:
     def judge(self, fitted: OutputFilter) -> Values:
         """Judge a filter by true labels, and by how far it is from the full fit."""
         output = fitted.apply(self.judged)
-        distance = np.abs(output - self.full_output).sum(axis=1) / 2
-        divergence = metrics.jensen_shannon(output, self.full_output)
-        other = output.argmax(axis=1) != self.full_output.argmax(axis=1)
-        values = self.by_truth(output)
-        for kind, rows in (("retained", ~self.is_removed), ("removed", self.is_removed)):
-            values |= {
-                f"distance_{kind}": float(distance[rows].mean()),
-                f"divergence_{kind}": float(divergence[rows].mean()),
-                f"other_answers_{kind}": float(other[rows].mean()),
-            }
-        return values
+        ours, full = output[self.is_removed], self.full_output[self.is_removed]
+        return self.by_truth(output) | {
+            "distance_removed": float(np.abs(ours - full).sum(axis=1).mean() / 2),
+            "other_answers_removed": float((ours.argmax(axis=1) != full.argmax(axis=1)).mean()),
+        }
 
     def by_truth(self, output: Floats) -> Values:
-        """Judge an output on inputs of retained labels, of which each has as many."""
-        at = np.flatnonzero(~self.is_removed)
-        columns = self.new_columns[self.halves[1]][at]
-        at_truth = np.maximum(output[at, columns], metrics.EPSILON)
+        """Judge an output on inputs of retained labels."""
+        truth, kept = self.truth[self.halves[1]], self.retained.tolist()
         return {
-            "accuracy": float((output[at].argmax(axis=1) == columns).mean()),
-            "log_loss": float(-np.log(at_truth).mean()),
+            "accuracy": metrics.mean_accuracy(output, truth, kept, kept),
+            "log_loss": metrics.log_loss(output, truth, kept, kept),
         }
 
 
@@ -139,7 +122,7 @@ def shipped() -> dict[str, Task]:
             outputs.base.astype(np.float64),
             truth,
             [column[label] for label in removal.removed],
-            *(logits.astype(np.float64) for logits in removal.retrained),
+            removal.retrained[0].astype(np.float64),
         )
         for name, removal in outputs.removals.items()
     }
@@ -221,16 +204,15 @@ def _drawn_and_judged(
 def by_calibration(task: Task) -> dict[str, Any]:
     """Judge temperatures that are fitted on so many rows of retained labels, after the full fit."""
     own = task.halves[0]
-    pool = own[task.new_columns[own] >= 0]
+    pool = own[~np.isin(task.truth[own], task.removed)]
     removed = [task.reference(label) for label in task.removed]
     random = np.random.default_rng(len(task.removed))
     found: dict[str, Any] = {"rows": len(pool), "before": task.by_truth(task.full_output)}
     for count in (*CALIBRATED_ON, len(pool)):
         judged, n_refused = [], 0
         for _ in range(DRAWS if count < len(pool) else 1):
-            rows = random.choice(pool, count, replace=False)
+            at = np.concatenate([*removed, random.choice(pool, count, replace=False)])
             try:
-                at = np.concatenate([*removed, rows])
                 fitted = filters.osr(task.logits[at], task.truth[at], task.removed, calibrate=True)
             except UnlabelError:
                 n_refused += 1
@@ -243,7 +225,7 @@ def by_calibration(task: Task) -> dict[str, Any]:
 
 def by_rounding(task: Task) -> dict[str, Values]:
     """Judge both methods on rounded confidences: does the answer stay what it was?"""
-    own, judged = task.halves
+    own, gone = task.halves[0], task.halves[1][task.is_removed]
     exact = softmax(task.logits, axis=1)
     found = {}
     for decimals in DECIMALS:
@@ -251,16 +233,17 @@ def by_rounding(task: Task) -> dict[str, Values]:
         rows /= rows.sum(axis=1, keepdims=True)
         osr = filters.osr(rows[own], task.truth[own], task.removed, kind="probabilities")
         mask = filters.mask(rows.shape[1], task.removed, kind="probabilities")
-        left = rows[judged][:, task.retained].sum(axis=1)
-        values = {"nothing_left": float((left[task.is_removed] == 0).mean())}
-        for name, fitted in (("osr", osr), ("mask", mask)):
-            full = task.full if name == "osr" else task.mask
-            answer = fitted.apply(rows[judged]).argmax(axis=1)
-            same = answer == full.apply(task.judged).argmax(axis=1)
-            values[f"same_answer_{name}"] = float(same[task.is_removed].mean())
-            values[f"same_answer_{name}_retained"] = float(same[~task.is_removed].mean())
+        left = rows[gone][:, task.retained].sum(axis=1)
+        values = {"nothing_left": float((left == 0).mean())}
+        for name, full, fitted in (("osr", task.full, osr), ("mask", task.mask, mask)):
+            same = _answers(fitted, rows[gone]) == _answers(full, task.logits[gone])
+            values[f"same_answer_{name}"] = float(same.mean())
         found[str(decimals)] = values
     return found
+
+
+def _answers(fitted: OutputFilter, rows: Floats) -> Columns:
+    return np.asarray(fitted.apply(rows).argmax(axis=1))
 
 
 def compared(task: Task) -> dict[str, Any]:
@@ -286,13 +269,9 @@ def by_network(tasks: dict[str, Task]) -> dict[str, Any]:
 
 
 def _stored(cell: Cell) -> Task:
-    base, result = read_result(PAPER, cell.base), read_result(PAPER, cell)
-    return Task(
-        base.arrays["base"].astype(np.float64),
-        base.arrays["labels"].astype(np.intp),
-        [*cell.removed],
-        result.arrays["retrain"].astype(np.float64),
-    )
+    judge = Judge(cell, read_result(PAPER, cell.base))
+    retrained = read_result(PAPER, cell).arrays["retrain"].astype(np.float64)
+    return Task(judge.logits, judge.truth, [*cell.removed], retrained)
 
 
 def main() -> None:

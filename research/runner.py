@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -17,11 +17,11 @@ from tempfile import TemporaryFile
 import torch
 
 from research.files import cannot_write
-from research.grid import BASE, Cell, cell_of, select
+from research.grid import Cell, select
 from research.registry import DATASETS, METHODS, check_removed
 from research.resources import Resources
 from research.results.collect import Values, store_failure, store_outcome
-from research.results.files import read_facts
+from research.results.files import Facts, stored_facts
 from research.suites import RETRAIN, Study
 from research.training import one_thread, timed
 from unlabel import UnlabelError
@@ -74,45 +74,40 @@ def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -
     study_of = {cell: study for study in studies for cell in study.cells()}
     chosen = set(select(study_of, only))
     chosen |= {cell.base for cell in chosen} & study_of.keys()
-    left = []
-    for cell, study in study_of.items():
-        if cell in chosen:
-            done = _methods_done(out, cell, study)
-            left += [Piece(study, cell, name) for name in study.methods(cell) if name not in done]
-    return left
+    for cell in study_of:
+        if cell in chosen and cell.removed:
+            check_removed(cell.removed, cell.set)
+    stored = stored_facts(out) if out.is_dir() else {}
+    for study in studies:
+        _check_stored(study, stored, out)
+    return [
+        Piece(study, cell, name)
+        for cell, study in study_of.items()
+        if cell in chosen
+        for name in study.methods(cell)
+        if cell not in stored or name not in stored[cell]["methods"]
+    ]
 
 
-def _methods_done(out: Path, cell: Cell, study: Study) -> Sequence[str]:
-    """Return the stored methods of a cell; refuse to add to results of another study."""
-    if cell.removed:
-        check_removed(cell.removed, cell.set)
-    facts = read_facts(out, cell)
-    if facts is None:
-        if cell.forget == BASE:
-            _refuse_orphans(out, cell)
-        return ()
-    other = study.difference(facts["config"])
-    if facts["removed"] != [*cell.removed]:
-        other = f"removed labels are {facts['removed']}, not {[*cell.removed]}"
-    if other:
+def _check_stored(study: Study, stored: Mapping[Cell, Facts], out: Path) -> None:
+    """Refuse to add to results of another study, or to ones whose base model is missing."""
+    removed_by = {cell.forget: cell.removed for cell in study.cells()}
+    for cell, facts in stored.items():
+        if (cell.set, cell.architecture) != (study.set, study.architecture):
+            continue
+        other, removed = study.difference(facts["config"]), removed_by.get(cell.forget)
+        if removed not in (None, cell.removed):
+            other = f"removed labels are {[*cell.removed]}, not {[*removed]}"
         path = cell.file(out, ".json")
-        raise UnlabelError(
-            f"{path} was made with other settings ({other}): choose another folder, or delete "
-            f"{path.parent} to start over."
-        )
-    methods: list[str] = facts["methods"]
-    return methods
-
-
-def _refuse_orphans(out: Path, base: Cell) -> None:
-    """Refuse to train a base model anew beside results of an earlier one."""
-    folder = base.file(out, "").parent
-    for path in sorted(folder.glob("F*.json")):
-        cell = cell_of(path)
-        facts = read_facts(out, cell) if cell else None
-        if facts and set(facts["methods"]) - {RETRAIN}:
+        if cell.base not in stored and {*facts["methods"]} - {RETRAIN}:
             raise UnlabelError(
-                f"{path} was made from a base model that is missing: delete {folder} to start over."
+                f"{path} was made from a base model that is missing: delete {path.parent} to start "
+                "over."
+            )
+        if other:
+            raise UnlabelError(
+                f"{path} was made with other settings ({other}): choose another folder, or delete "
+                f"{path.parent} to start over."
             )
 
 
@@ -183,11 +178,9 @@ def _make_folder(out: Path) -> None:
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    with suppress(RuntimeError, AssertionError):
         device = torch.device(name)
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:
-        raise UnlabelError(f"The device {name!r} is not available: use cpu or cuda.") from error
-    if device.type not in ("cpu", "cuda"):  # work on others could not be timed
-        raise UnlabelError(f"{name!r} is a device that this does not run on: use cpu or cuda.")
-    return device
+        if device.type in ("cpu", "cuda"):  # work on others could not be timed
+            return device
+    raise UnlabelError(f"The device {name!r} is not available: use cpu or cuda.")

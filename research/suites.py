@@ -78,6 +78,9 @@ _VIT = partial(
 _TEN_LABELS = partial(
     Study, settings={"unsir": Unsir(), "nhle_cwm": Nhle(rate=1e-3, clip=0.3)}, seeds=(0, 1)
 )
+_ON_DIGITS = Unsir(
+    noise_images=64, retain_a_class=100, batch=16, impair_rate=0.05, repair_rate=0.03
+)
 # Noise is half of the images that impair, and 500 images are all of a label. The other settings
 # were found by trial, network by network.
 _BALANCED = partial(Unsir, noise_share=0.5, retain_a_class=500, repair_rate=0.02, clip=1.0)
@@ -127,21 +130,8 @@ SUITES: dict[str, tuple[Study, ...]] = {
         ),
     ),
     "quick": (
-        Study(
-            "digits",
-            "small",
-            QUICK,
-            {
-                "unsir": Unsir(
-                    noise_images=64,
-                    retain_a_class=100,
-                    batch=16,
-                    impair_rate=0.05,
-                    repair_rate=0.03,
-                ),
-                "nhle_cwm": Nhle(rate=1e-3),
-            },
-            seeds=(0, 1),
+        _TEN_LABELS(
+            "digits", "small", QUICK, settings={"unsir": _ON_DIGITS, "nhle_cwm": Nhle(rate=1e-3)}
         ),
     ),
 }

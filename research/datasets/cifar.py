@@ -14,7 +14,7 @@ import torch
 from research.datasets import ImageSet
 from unlabel import UnlabelError
 
-ADDRESS = "https://www.cs.toronto.edu/~kriz/"
+ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar.html"
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
 
@@ -23,7 +23,6 @@ PIXELS = 3 * SIDE * SIDE
 class Layout:
     """The layout of a set on disk: records of label bytes, whose last one counts, and pixels."""
 
-    archive: str
     folder: str
     label_bytes: int
     train: Mapping[str, int]  # records in each file
@@ -31,14 +30,12 @@ class Layout:
 
 
 CIFAR10 = Layout(
-    archive="cifar-10-binary.tar.gz",
     folder="cifar-10-batches-bin",
     label_bytes=1,
     train={f"data_batch_{i}.bin": 10_000 for i in range(1, 6)},
     test={"test_batch.bin": 10_000},
 )
 CIFAR100 = Layout(
-    archive="cifar-100-binary.tar.gz",
     folder="cifar-100-binary",
     label_bytes=2,
     train={"train.bin": 50_000},
@@ -48,11 +45,8 @@ CIFAR100 = Layout(
 
 def load_cifar(layout: Layout, data: Path) -> ImageSet:
     """Read the set from the folder of its unpacked archive."""
-    train, test = (
-        np.concatenate([_records(layout, data, name, count) for name, count in files.items()])
-        for files in (layout.train, layout.test)
-    )
-    return ImageSet(*_images_and_labels(layout, train), *_images_and_labels(layout, test))
+    train, test = (_images_and_labels(layout, data, files) for files in (layout.train, layout.test))
+    return ImageSet(*train, *test)
 
 
 load_cifar10, load_cifar100 = partial(load_cifar, CIFAR10), partial(load_cifar, CIFAR100)
@@ -60,7 +54,7 @@ load_cifar10, load_cifar100 = partial(load_cifar, CIFAR10), partial(load_cifar, 
 
 def _records(layout: Layout, data: Path, name: str, count: int) -> npt.NDArray[np.uint8]:
     file, size = data / layout.folder / name, layout.label_bytes + PIXELS
-    advice = f"unpack {ADDRESS}{layout.archive} in {data}"
+    advice = f"unpack the binary version of {ADDRESS} in {data}"
     try:
         content = np.fromfile(file, dtype=np.uint8)
     except OSError as error:
@@ -74,8 +68,9 @@ def _records(layout: Layout, data: Path, name: str, count: int) -> npt.NDArray[n
 
 
 def _images_and_labels(
-    layout: Layout, records: npt.NDArray[np.uint8]
+    layout: Layout, data: Path, files: Mapping[str, int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    records = np.concatenate([_records(layout, data, *file) for file in files.items()])
     images = np.ascontiguousarray(records[:, layout.label_bytes :]).reshape(-1, 3, SIDE, SIDE)
     labels = records[:, layout.label_bytes - 1].astype(np.int64)
     return torch.from_numpy(images), torch.from_numpy(labels)

@@ -135,17 +135,13 @@ def full_precision(confidences: Floats, labels: Array, task: Task) -> Facts:
 def hardware(device: torch.device) -> str:
     """Name the hardware that does the work."""
     if device.type == "cuda":
-        name: str = torch.cuda.get_device_name(device)
-        return name
+        return str(torch.cuda.get_device_name(device))
     return f"{platform.machine()} CPU, {os.cpu_count()} cores"
 
 
-def _versions() -> dict[str, Any]:
-    return {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES}
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:  # run from source
-        return "not installed"
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):  # run from source
+            found[name] = version(name)
+    return found

@@ -82,19 +82,33 @@ def write_result(results: Path, result: Result) -> None:
     write_json(where, facts, sort_keys=True)
 
 
-def stored_cells(results: Path) -> list[Cell]:
-    """List the finished cells in a folder of results, in order, with their removed labels."""
+def stored_facts(results: Path) -> dict[Cell, Facts]:
+    """Read the facts of the finished cells in a folder of results, in order.
+
+    Cells of one network and forget set that remove different labels are an error: values over
+    seeds would mix them.
+    """
     if not results.is_dir():
         raise UnlabelError(
             f"{results} is not a folder: give the one that research run --out wrote."
         )
-    cells = []
-    for path in results.glob("*/*/s*/F*.json"):
-        cell = cell_of(path)
-        facts = read_facts(results, cell) if cell else None
-        if cell and facts:
-            cells.append(replace(cell, removed=tuple(facts["removed"])))
-    return sorted(cells)
+    found: dict[Cell, Facts] = {}
+    firsts: dict[tuple[str, str, str], Cell] = {}
+    for cell in sorted(filter(None, map(cell_of, results.glob("*/*/s*/F*.json")))):
+        if (facts := read_facts(results, cell)) is not None:
+            cell = replace(cell, removed=tuple(facts["removed"]))
+            first = firsts.setdefault((cell.set, cell.architecture, cell.forget), cell)
+            if first.removed != cell.removed:
+                raise UnlabelError(
+                    f"{first} and {cell} remove different labels: keep them in two folders."
+                )
+            found[cell] = facts
+    return found
+
+
+def stored_cells(results: Path) -> list[Cell]:
+    """List the finished cells in a folder of results, in order, with their removed labels."""
+    return list(stored_facts(results))
 
 
 def read_facts(results: Path, cell: Cell) -> Facts | None:

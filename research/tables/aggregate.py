@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from research.arrays import Float64s
 from research.grid import BASE, Cell
 from research.progress import track
-from research.results.files import Facts, read_facts, read_result, stored_cells
+from research.results.files import Facts, read_result, stored_facts
 from research.tables.intervals import (
     OURS,
     Right,
@@ -57,7 +57,8 @@ class Gathered:
 
 def gather(results: Path) -> Gathered:
     """Compute all values of a folder of results."""
-    cells = stored_cells(results)
+    facts = stored_facts(results)
+    cells = list(facts)
     tasks = [cell for cell in cells if cell.forget != BASE]
     if not tasks:
         raise UnlabelError(
@@ -67,7 +68,6 @@ def gather(results: Path) -> Gathered:
     parallel = Parallel(n_jobs=cores, return_as="generator")
     networks = {(cell.set, cell.architecture) for cell in cells}
     notes = {network: read_notes(results, *network) for network in networks}
-    facts = {cell: read for cell in cells if (read := read_facts(results, cell)) is not None}
     stored: dict[Key, list[float]] = defaultdict(list)
     by_cell: dict[tuple[str, str, str], list[Judged]] = defaultdict(list)
     work = (delayed(judge_cell)(results, cell, cells) for cell in tasks)

@@ -52,7 +52,8 @@ class Judge:
             return found
         found["base"] = self.probabilities(self.base, "base")
         if result.filter is not None:
-            if not filters.is_for(result.filter, self.labels, self.retained):
+            of = result.filter.classes_in, result.filter.classes_out
+            if of != (self.labels, self.retained):
                 raise damaged(result.cell, "the filter is for other labels")
             found["osr"] = result.filter.apply(self.logits)
         if "mask" in result.facts["methods"]:
@@ -112,21 +113,12 @@ class Judge:
 
     def on_retained(self, output: Floats) -> Floats:
         """Return the retained entries of an output, divided by their sum."""
-        if self.columns(output) == self.retained:
-            return output
-        return metrics.on_retained(output, self.labels, self.retained)
+        return metrics.on_retained(output, self.columns(output), self.retained)
 
-    def on_all(self, output: Floats) -> Floats:
-        """Return an output with entries for all labels, 0 for removed ones that it lacks."""
-        if self.columns(output) == self.labels:
-            return output
-        return metrics.on_all(output, self.retained, self.labels)
-
-    def kl(self, output: Floats, reference: Floats) -> Float64s:
-        """Compute the KL of each row from another output, over the entries that either has."""
-        if output.shape[1] != reference.shape[1]:
-            output, reference = self.on_all(output), self.on_all(reference)
-        return metrics.kl_divergence(output, reference)
+    def kl(self, *outputs: Floats) -> Float64s:
+        """Compute the KL of each row from another output; removed entries that one lacks are 0."""
+        every = (metrics.on_all(rows, self.columns(rows), self.labels) for rows in outputs)
+        return metrics.kl_divergence(*every)
 
     def js(self, output: Floats, reference: Floats) -> Float64s:
         """Compute the Jensen-Shannon divergence of each row over the retained entries."""

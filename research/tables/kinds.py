@@ -81,7 +81,9 @@ KINDS = (
         "by a paired bootstrap over these rows: rows are drawn anew within each label, since A_R "
         "is a mean over labels and a test set has so many rows of each by design; the interval is "
         f"from the 2.5% to the 97.5% quantile of {DRAWS:,} draws. It says how much rests on which "
-        "images were tested. ± is half the range over seeds, which says how much rests on the "
+        "images were tested. Over several seeds, OSR's gain on a row is averaged before rows are "
+        "drawn; a retrained model whose seed has no OSR is compared with OSR of the first seed. "
+        "± is half the range over seeds, which says how much rests on the "
         "training that happened: neither contains the other. Differences of the values over all "
         "test images can be others. Intervals that exclude 0 are bold.",
         (Metric("A_R_less", "A_R of OSR less that of", "none", signed),),

@@ -14,7 +14,6 @@ from research.tables.judge import REVERSED
 from research.tables.kinds import KINDS, Kind, Metric
 from research.tables.names import FLOOR, Network
 from research.tables.published import Key, as_in_paper, paper_values
-from research.tables.remarks import remarks
 from research.tables.writing import NOTHING, score, written
 from unlabel import metrics
 
@@ -67,7 +66,7 @@ def build_sections(gathered: Gathered) -> list[Section]:
     found = []
     for kind in KINDS:
         tables = [_table(gathered, kind, network) for network in networks]
-        about = " ".join([kind.about, *remarks(kind.name, gathered.spreads)])
+        about = " ".join([kind.about, *captions.remarks(kind.name, gathered.spreads)])
         found.append(Section(kind.name, kind.title, about, [t for t in tables if t.groups]))
     return [section for section in found if section.tables]
 

@@ -17,12 +17,10 @@ from unlabel import metrics
 
 ORDERS = 5
 
-Distances = dict[str, Float64s]
-
 
 def order_distances(
     logits: Float64s, truth: Columns, removed: tuple[int, ...]
-) -> tuple[Columns, Distances]:
+) -> tuple[Columns, dict[str, Float64s]]:
     """Return the judged rows, and how far each row of two orders, and of OSR and mask, is apart."""
     reference, judged = halves(truth)
     own = reference[np.isin(truth[reference], removed)]

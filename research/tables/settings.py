@@ -18,7 +18,8 @@ ABOUT = (
     "parameters it takes over, and ours are bold where they differ. Where the cells of a network "
     "differ, their values stand in order, the base model's first. "
     f"{NOTHING} is a setting that the cells do not name. The side is the one to which images are "
-    "resized. UNSIR's noise penalty adds up all pixels, so the paper has a smaller one at 224."
+    "resized. UNSIR's noise share replaces its noise copies, and its noise penalty adds up all "
+    "pixels, so the paper has a smaller one at 224."
 )
 # The seed is part of a cell's name, and the others came of the training.
 NOT_SETTINGS = ("seed", "seconds", "accuracy")

@@ -51,7 +51,11 @@ def test_the_files_of_an_archive_are_read(layout, tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("data_batch_3.bin", None, r"data_batch_3\.bin could not be read .*: unpack https://.* in"),
+        (
+            "data_batch_3.bin",
+            None,
+            r"data_batch_3\.bin could not be read .*: unpack the binary .* in",
+        ),
         ("test_batch.bin", bytes(3073 * 2), r"test_batch\.bin has 6,146 bytes instead of 9,219"),
     ],
 )

@@ -49,10 +49,8 @@ def test_allcnn_equals_a_last_convolution_that_is_averaged():
     model = doors.build_network("allcnn", 10).eval()
     images = torch.rand(2, 3, 32, 32)
     with torch.no_grad():
-        maps = model.features(images)
-        last = torch.nn.functional.conv2d(
-            maps, model.head.weight[:, :, None, None], model.head.bias
-        )
+        maps, head = model[:-3](images), model[-1]
+        last = torch.nn.functional.conv2d(maps, head.weight[:, :, None, None], head.bias)
         torch.testing.assert_close(model(images), last.mean(dim=(2, 3)))
     assert maps.shape == (2, 192, 8, 8)
 
@@ -96,8 +94,8 @@ def test_weights_of_another_number_of_labels_come_in_below_the_head():
     models.load_below_head(model, source.state_dict())
     for name, weight in models.head(model).state_dict().items():
         assert torch.equal(weight, own[name])
-    for name, weight in source.features.state_dict().items():
-        assert torch.equal(model.features.state_dict()[name], weight)
+    for name, weight in source[:-1].state_dict().items():
+        assert torch.equal(model[:-1].state_dict()[name], weight)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # PyTorch's own import

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,6 +111,12 @@ def test_results_are_deleted_with_their_base_model(tmp_path, result):
     CELL.base.file(tmp_path, ".npz").unlink()
     with pytest.raises(UnlabelError, match=r"F0\.npz is missing: delete .*resnet18/s0 and run"):
         doors.stored(tmp_path, CELL.base)
+
+
+def test_seeds_that_remove_other_labels_are_refused(folder):
+    doors.store(folder, replace(CELL, seed=1, removed=(0, 5)), facts(["retrain"]))
+    with pytest.raises(UnlabelError, match=r"s0/F2 and .*s1/F2 remove different labels"):
+        stored_cells(folder)
 
 
 def test_a_missing_folder_is_named(tmp_path):

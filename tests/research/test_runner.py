@@ -168,7 +168,7 @@ def test_all_models_of_a_study_start_from_its_pretraining(tmp_path, monkeypatch)
 
     def watched(model, images, recipe, seed):
         layer = models.head(model)
-        starts.append((layer.out_features, model.features[0].weight.detach().clone()))
+        starts.append((layer.out_features, model[0].weight.detach().clone()))
         return train(model, images, recipe, seed)
 
     monkeypatch.setattr("research.resources.train", watched)
