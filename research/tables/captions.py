@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -12,6 +13,7 @@ from research.tables.intervals import Spread
 from research.tables.judge import REVERSED
 from research.tables.names import Network
 from research.tables.published import Key, paper_settings, paper_values
+from unlabel import metrics
 
 Cells = dict[Cell, Facts]
 
@@ -134,7 +136,7 @@ def _nearer_reversed(spreads: dict[Key, Spread]) -> dict[Network, list[bool]]:
     for key, reverse in spreads.items():
         ours = key._replace(component="")
         if key.component == REVERSED and (printed := paper_values().get(ours)):
-            ratios = [each.mean / float(printed.lstrip("<")) for each in (spreads[ours], reverse)]
-            apart = [max(ratio, 1 / ratio) for ratio in ratios]
+            means = [max(each.mean, metrics.EPSILON) for each in (spreads[ours], reverse)]
+            apart = [abs(math.log(mean / float(printed.lstrip("<")))) for mean in means]
             found[key.set, key.architecture].append(apart[1] < apart[0])
     return dict(found)
