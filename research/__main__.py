@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     late = "start nothing that would probably end after this many seconds"
     add("--stop-after", type=float, metavar="SECONDS", help=late)
     tables = commands.add_parser(
-        "tables", help="print every table beside the paper's; write Markdown, CSV and HTML"
+        "tables", help="print every table beside the paper's; write Markdown and CSV"
     )
     tables.add_argument("results", type=Path, help="the folder that run --out wrote")
     tables.add_argument("--out", type=Path, help="the folder for the tables; default: RESULTS")

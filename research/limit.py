@@ -29,7 +29,7 @@ from research.grid import BASE, Cell, select
 from research.machine import machine
 from research.registry import METHODS
 from research.results.files import read_result, stored_cells
-from research.tables.aggregate import Judge
+from research.tables.judge import Judge
 from unlabel import metrics
 
 STORED = Path(__file__).parent / "stored"
@@ -74,7 +74,7 @@ def read_outputs(cell: Cell) -> Outputs:
         [column for column in judge.labels if column not in cell.removed],
         judge.is_removed,
         found["retrain"],
-        judge.probabilities(again, "retrain", judge.retained),
+        judge.probabilities(again, "retrain"),
         {
             name: judge.on_retained(output)
             for name, output in found.items()

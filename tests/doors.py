@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from unlabel import AnswerRule, LabelPlan, OutputFilter
+from unlabel import AnswerRule, LabelPlan, OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "method_names",
     "pieces_left",
     "replace_method",
+    "research_tables",
     "run",
     "run_method",
     "run_study",
@@ -247,3 +248,13 @@ def build_network(name: str, labels: int, pretrained: Path | None = None) -> Any
     if pretrained is None:
         return models.build(name, labels)
     return models.build_pretrained(name, labels, pretrained)
+
+
+def research_tables(results: Any, out: Any) -> str:
+    """Return the printed tables of a folder of results, which are written to another folder."""
+    from commands import research
+
+    code, printed, trouble = research("tables", results, "--out", out)
+    if code:
+        raise UnlabelError(trouble)
+    return printed

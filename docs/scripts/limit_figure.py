@@ -17,7 +17,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from figures import INK, STYLE
-from research.tables.captions import network
+from research.tables.names import network
 
 DOCS = Path(__file__).parents[1]
 FOUND = DOCS.parent / "research" / "stored" / "limit.json"
