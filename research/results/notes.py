@@ -12,7 +12,7 @@ from pathlib import Path
 from unlabel import UnlabelError
 
 EVERY = "every"
-TABLES = (
+TABLES = [
     "accuracy",
     "intervals",
     "coverage",
@@ -21,7 +21,7 @@ TABLES = (
     "beside",
     "orders",
     "time",
-)
+]
 
 Notes = dict[str, list[str]]
 

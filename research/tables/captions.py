@@ -42,7 +42,7 @@ def rows(cells: Cells, from_stored: list[str] | None) -> str:
     stored = f"{judged:,} of {test:,} test images, the first {per_label} per label"
     if from_stored is None:
         return f"Over {stored}; values on removed labels rest on as few as {fewest} images."
-    return f"Over all {test:,} test images; {', '.join(from_stored)}: over {stored}."
+    return f"Over all {test:,} test images, but {', '.join(from_stored)} over {stored}."
 
 
 def seeds(cells: Cells) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from research.tables.intervals import DRAWS
 from research.tables.judge import GRID_TOLERANCE
@@ -12,28 +12,16 @@ from research.tables.orders import ORDERS
 from research.tables.writing import percent, ratio, score, signed, tiny
 from unlabel import metrics
 
-
-def low(value: float) -> float:
-    """Rate the lowest value best."""
-    return value
-
-
-def high(value: float) -> float:
-    """Rate the highest value best."""
-    return -value
-
-
-def from_chance(value: float) -> float:
-    """Rate the value nearest to one half best."""
-    return abs(value - 0.5)
+# Which value is best.
+Best = Literal["low", "high", "half", "none"]
 
 
 class Metric(NamedTuple):
-    """A metric: its name, its heading, and how its values are ranked and written."""
+    """A metric: its name, its heading, which value is best, and how values are written."""
 
     name: str
     text: str
-    badness: Callable[[float], float] | None = None
+    best: Best
     write: Callable[[float | None], str] = score
     retrained_competes: bool = False
 
@@ -67,13 +55,13 @@ def _score(value: float | None) -> str:
 def _on_both_inputs(
     name: str,
     text: str,
-    on_removed: Callable[[float], float] = low,
+    on_removed: Best = "low",
     write: Callable[[float | None], str] = score,
 ) -> tuple[Metric, Metric]:
     """Make the two metrics of a divergence; on inputs of retained labels, lower is better."""
-    arrow = "↓" if on_removed is low else "↑"
+    arrow = "↓" if on_removed == "low" else "↑"
     return (
-        Metric(f"{name}_R", f"{text} ↓, inputs of retained labels", low, write),
+        Metric(f"{name}_R", f"{text} ↓, inputs of retained labels", "low", write),
         Metric(f"{name}_F", f"{text} {arrow}, inputs of removed labels", on_removed, write),
     )
 
@@ -86,8 +74,8 @@ KINDS = (
         "retained labels, A_F over removed ones. A_F is 0 by construction if the output has no "
         "removed entries.",
         (
-            Metric("A_R", "A_R ↑", high, retrained_competes=True),
-            Metric("A_F", "A_F ↓", low, retrained_competes=True),
+            Metric("A_R", "A_R ↑", "high", retrained_competes=True),
+            Metric("A_F", "A_F ↓", "low", retrained_competes=True),
         ),
     ),
     Kind(
@@ -100,7 +88,7 @@ KINDS = (
         "images were tested. ± is half the range over seeds, which says how much rests on the "
         "training that happened: neither contains the other. Differences of the values over all "
         "test images can be others. Intervals that exclude 0 are bold.",
-        (Metric("A_R_less", "A_R of OSR less that of", None, signed),),
+        (Metric("A_R_less", "A_R of OSR less that of", "none", signed),),
     ),
     Kind(
         "coverage",
@@ -113,9 +101,9 @@ KINDS = (
         f"than {GRID_TOLERANCE:g} off that grid, are put back on it, so that filters that equal "
         "mask have its ties.",
         (
-            Metric("Cov_R", "Cov_R ↓", low, _score, retrained_competes=True),
-            Metric("Cov_F", "Cov_F ↑", high, _score, retrained_competes=True),
-            Metric("ties", "Ties", None, percent),
+            Metric("Cov_R", "Cov_R ↓", "low", _score, retrained_competes=True),
+            Metric("Cov_F", "Cov_F ↑", "high", _score, retrained_competes=True),
+            Metric("ties", "Ties", "none", percent),
         ),
     ),
     Kind(
@@ -139,7 +127,7 @@ KINDS = (
         ".0187 for UNSIR with ViT-B/16 and F1 on inputs of removed labels, and eight such values "
         "below OSR's, where no output without removed entries can be below mask. The first "
         "flatters a method where that does not forget. KL(base model ‖ method) would be infinite.",
-        _on_both_inputs("KL_base", "KL", on_removed=high),
+        _on_both_inputs("KL_base", "KL", on_removed="high"),
     ),
     Kind(
         "beside",
@@ -152,9 +140,9 @@ KINDS = (
         (
             *_on_both_inputs("JS_retrained", "JS"),
             *_on_both_inputs("JS_over_floor", "JS over floor", write=ratio),
-            Metric("log_loss", "Log-loss ↓", low, retrained_competes=True),
-            Metric("ECE", "Calibration error ↓", low, retrained_competes=True),
-            Metric("attack_auc", "Attack AUC, nearest .5", from_chance),
+            Metric("log_loss", "Log-loss ↓", "low", retrained_competes=True),
+            Metric("ECE", "Calibration error ↓", "low", retrained_competes=True),
+            Metric("attack_auc", "Attack AUC, nearest .5", "half"),
         ),
     ),
     Kind(
@@ -165,14 +153,14 @@ KINDS = (
         f"{ORDERS} random orders, and judged on the other half: the mean Jensen-Shannon divergence "
         "between the outputs of two orders, and between OSR and mask. One label has no order.",
         (
-            Metric("JS_orders_R", "JS, inputs of retained labels", None, tiny),
-            Metric("JS_orders_F", "JS, inputs of removed labels", None, tiny),
+            Metric("JS_orders_R", "JS, inputs of retained labels", "none", tiny),
+            Metric("JS_orders_F", "JS, inputs of removed labels", "none", tiny),
         ),
     ),
     Kind(
         "time",
         "Processing time",
         "Wall-clock seconds per component, with the device synchronised. Only totals compete.",
-        (Metric("seconds", "Seconds ↓", low, seconds, retrained_competes=True),),
+        (Metric("seconds", "Seconds ↓", "low", seconds, retrained_competes=True),),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from research.grid import BASE
@@ -20,6 +20,11 @@ from unlabel import metrics
 
 # Values this close to the best count as equal to it: seeds differ by more.
 BEST_MARGIN = 0.0005
+BADNESS: dict[str, Callable[[float], float]] = {
+    "low": lambda value: value,
+    "high": lambda value: -value,
+    "half": lambda value: abs(value - 0.5),
+}
 
 Line = tuple[str, str]  # a method and a component
 
@@ -95,13 +100,19 @@ def _table(gathered: Gathered, kind: Kind, network: Network) -> Table:
         for metric in kind.metrics
         if (rows := _rows(metric, columns, ours, paper))
     }
+    rows_of = next(iter(cells.values()))["rows"]
+    for metric in kind.metrics:
+        if metric.name in FULL_PRECISION and rows_of["judged"] < rows_of["test"]:
+            for row in groups.get(metric.text, []):
+                # A base model's values are not kept for the labels of each cell.
+                row[0] += ", stored rows" if row[0] == names.method("base") else ""
     notes = [*gathered.notes[network][kind.name], *captions.training(network[0], cells)]
     if kind.name == "time":
         notes += [captions.seeds(cells), *captions.about_seconds(cells.values())]
     else:
         stored = [metric.name for metric in kind.metrics if metric.name not in FULL_PRECISION]
         precise = len(stored) < len(kind.metrics)
-        rest_on = captions.rows(cells, ["the base model", *stored] if precise else None)
+        rest_on = captions.rows(cells, ["stored rows", *stored] if precise else None)
         notes += [rest_on, captions.seeds(cells)]
     if kind.name == "accuracy":
         notes += captions.condition(cells.values())
@@ -160,11 +171,11 @@ def _best(metric: Metric, spreads: dict[Key, Spread]) -> set[Key]:
     The base model does not compete, as it still has the labels, nor does the floor, nor a
     retrained model in distances and attacks, which are measured against it.
     """
-    if metric.badness is None:
+    if metric.best == "none":
         return set()
     excluded = {"base", FLOOR} | (set() if metric.retrained_competes else {"retrain"})
     badness = {
-        key: metric.badness(spread.mean)
+        key: BADNESS[metric.best](spread.mean)
         for key, spread in spreads.items()
         if key.method not in excluded
         and key.component != REVERSED

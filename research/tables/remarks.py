@@ -17,13 +17,18 @@ Spreads = dict[Key, Spread]
 def remarks(kind: str, spreads: Spreads) -> Iterator[str]:
     """Yield the sentences of a kind of table that depend on its values."""
     if kind == "intervals":
+        in_paper = {key[:2] for key in paper_values()}
         for method in ("retrain", "mask"):
-            found = [spread for key, spread in spreads.items() if _is_difference(key, method)]
+            found = [
+                spread
+                for key, spread in spreads.items()
+                if key[2:5] == (method, "", "A_R_less") and key[:2] in in_paper
+            ]
             above = sum(spread.excludes_0 and spread.mean > 0 for spread in found)
             below = sum(spread.excludes_0 and spread.mean < 0 for spread in found)
             yield (
-                f"Of {len(found)} intervals of OSR less {names.method(method)}, {above + below} "
-                f"exclude 0: {above} are above it and {below} below."
+                f"Of {len(found)} intervals of OSR less {names.method(method)} on the paper's "
+                f"networks, {above + below} exclude 0: {above} are above it and {below} below."
             )
     if kind == "kl_retrained" and (counts := _nearer_reversed(spreads)):
         nearer, every = (sum(map(count, counts.values())) for count in (sum, len))
@@ -37,10 +42,6 @@ def remarks(kind: str, spreads: Spreads) -> Iterator[str]:
             "lie nearer the reverse, KL(retrained model ‖ OSR), which has rows of its own "
             f"({each}). Its networks are not ours, so this does not decide it."
         )
-
-
-def _is_difference(key: Key, method: str) -> bool:
-    return (key.metric, key.method, key.component) == ("A_R_less", method, "")
 
 
 def _nearer_reversed(spreads: Spreads) -> dict[Network, list[bool]]:

@@ -78,7 +78,7 @@ def test_a_point_value_is_that_over_all_test_images(cell):
 def test_a_point_value_of_the_base_model_is_that_over_stored_rows(base, truth, removed):
     rows = (base.tolist(), truth, list(range(100)))
     accuracy = plain_metrics.mean(plain_metrics.label_accuracy(*rows, kept(removed)))
-    ours = number(committed("accuracy", "A_R ↑", "base model"))
+    ours = number(committed("accuracy", "A_R ↑", "base model, stored rows"))
     assert ours == pytest.approx(accuracy, abs=5e-5)
 
 

@@ -81,7 +81,7 @@ def test_intervals_that_exclude_0_are_bold_and_counted(folder):
     assert re.fullmatch(r"\S+ \[\S+, \S+\] ±\.\d{4}", rows[GROUP, "retrained"][1].replace("**", ""))
     count = int("retrain" in excluding)
     section = section_of(text, "Intervals of differences in A_R")
-    assert f"Of 1 intervals of OSR less retrained, {count} exclude 0" in section
+    assert f"retrained on the paper's networks, {count} exclude 0" in section
 
 
 def write_outputs(folder, seed):

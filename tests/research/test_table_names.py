@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
+from importlib.resources import files
 
 import pytest
 
 import bench_results
 from bench_results import ARCHITECTURE, SET
 from doors import research_tables
-from read_tables import rows_of, values_of
+from read_tables import rows_of, section_of, values_of
 
 
 @pytest.fixture
@@ -44,3 +46,18 @@ def test_other_labels_than_the_papers_have_no_values_of_the_paper_beside_them(on
     cells = rows_of(research_tables(one_cell, one_cell), "Accuracy")["A_R ↑", "OSR"]
     assert "(" not in cells[0]
     assert "(" in cells[1]
+
+
+def test_what_the_text_says_of_the_papers_kl_is_in_its_table(one_cell):
+    with (files("research.tables") / "paper-tables.csv").open(encoding="utf-8") as file:
+        lines = [line for line in csv.DictReader(file) if line["metric"] == "KL_base_F"]
+    values = {(line["set"], line["architecture"], line["method"]): line for line in lines}
+    below = sum(
+        float(line[forget]) < float(values[at[0], at[1], "osr"][forget])
+        for at, line in values.items()
+        for forget in ("F1", "F2", "F3", "F4")
+    )
+    text = section_of(research_tables(one_cell, one_cell), "KL to the base model")
+    assert (below, values["faces", "vit_b_16", "unsir"]["F1"]) == (8, "0.0187")
+    assert "prints .0187 for UNSIR with ViT-B/16 and F1" in text
+    assert "eight such values below OSR's" in text
