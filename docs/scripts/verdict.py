@@ -5,83 +5,107 @@ PYTHONPATH=. python docs/scripts/verdict.py
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 import reproduced
 from research.grid import BASE
 from research.tables.aggregate import Gathered, gather
-from research.tables.intervals import Spread
-from research.tables.names import Network, in_order
+from research.tables.judge import ALL_ENTRIES
+from research.tables.names import in_order
 from research.tables.published import FORGET, Key, paper_values
 
 Values = npt.NDArray[np.float64]
+# Returns the values of a method and a metric, a line per network and a column per set of labels.
+Source = Callable[..., Values]
+# A claim, whether it was reproduced, our numbers and the paper's.
+Claim = tuple[str, ...]
 
 FILE = reproduced.DOCS / "tables" / "verdict.md"
 NETWORKS = in_order({key[:2] for key in paper_values()})
-CIFAR10, VIT = slice(0, 2), NETWORKS.index(("faces", "vit_b_16"))
-LARGE = slice(2, None)  # the networks for 100 labels
+CIFAR10, OF_100, VIT = slice(0, 2), slice(2, 6), 5
+SIZES = {"cifar10": 10, "cifar100": 100, "faces": 100}
+CELLS = len(NETWORKS) * len(FORGET)
 TRAINED = ("unsir", "nhle_cwm")
-ALL_ENTRIES = "all entries"
-
-
-class Ours:
-    """Our values by network and set of labels; differences also have intervals."""
-
-    def __init__(self, gathered: Gathered) -> None:
-        self.gathered = gathered
-
-    def __call__(self, method: str, metric: str, component: str = "") -> Values:
-        """Return a method's values of a metric."""
-        return np.array([[s.mean for s in row] for row in self.rows(method, metric, component)])
-
-    def rows(self, method: str, metric: str, component: str = "") -> list[list[Spread]]:
-        """Return a method's values of a metric, with their spread."""
-        spreads = self.gathered.spreads
-        return [
-            [spreads[Key(*network, method, component, metric, forget)] for forget in FORGET]
-            for network in NETWORKS
-        ]
-
-    def apart(self, method: str) -> tuple[int, int]:
-        """Count the intervals of OSR less a method that are above 0, and below."""
-        found = [s for row in self.rows(method, "A_R_less") for s in row if s.excludes_0]
-        above = sum(spread.mean > 0 for spread in found)
-        return above, len(found) - above
-
-    def base(self, network: Network) -> float:
-        """Return the base model's accuracy over all labels and all test images."""
-        return float(
-            np.mean(
-                [
-                    facts["full_precision"]["base"]["A_R"]
-                    for cell, facts in self.gathered.facts.items()
-                    if (cell.set, cell.architecture, cell.forget) == (*network, BASE)
-                ]
-            )
-        )
+MANY = (OF_100, slice(1, 4))  # 20 or more of 100 labels
 
 
 def printed(method: str, metric: str, component: str = "") -> Values:
     """Return what the paper prints."""
     values = paper_values()
+    return _by_network(lambda key: float(values[key].lstrip("<")), method, metric, component)
+
+
+def source_of(gathered: Gathered) -> Source:
+    """Return what reads our means over seeds."""
+
+    def ours(method: str, metric: str, component: str = "") -> Values:
+        mean = {key: spread.mean for key, spread in gathered.spreads.items()}
+        return _by_network(mean.__getitem__, method, metric, component)
+
+    return ours
+
+
+def _by_network(read: Callable[[Key], float], method: str, metric: str, component: str) -> Values:
     return np.array(
         [
-            [
-                float(values[Key(*network, method, component, metric, forget)].lstrip("<"))
-                for forget in FORGET
-            ]
+            [read(Key(*network, method, component, metric, forget)) for forget in FORGET]
             for network in NETWORKS
         ]
     )
 
 
+def base_accuracies(gathered: Gathered) -> list[float]:
+    """Return the base models' accuracies over all labels and all test images."""
+    by_network: dict[tuple[str, str], list[float]] = {network: [] for network in NETWORKS}
+    for cell, facts in gathered.facts.items():
+        if cell.forget == BASE and (network := (cell.set, cell.architecture)) in by_network:
+            by_network[network].append(facts["full_precision"]["base"]["A_R"])
+    return [float(np.mean(found)) for found in by_network.values()]
+
+
+def printed_base_accuracies() -> list[float]:
+    """Return the same of the paper, from its values with one removed label."""
+    one = 1 / np.array([SIZES[set] for set, _ in NETWORKS])
+    kept, removed = printed("base", "A_R")[:, 0], printed("base", "A_F")[:, 0]
+    return list((1 - one) * kept + one * removed)
+
+
+def less(source: Source, method: str) -> Values:
+    """Return A_R of OSR less that of a method."""
+    return source("osr", "A_R") - source(method, "A_R")
+
+
+def nearest(source: Source, kind: str) -> int:
+    """Count the cells where OSR's KL to the retrained model is the lowest of the three."""
+    others = [source(method, f"KL_retrained_{kind}", ALL_ENTRIES) for method in TRAINED]
+    return int((source("osr", f"KL_retrained_{kind}") < np.minimum(*others)).sum())
+
+
+def times(source: Source, *methods: str) -> int:
+    """Return how many times OSR's seconds another method takes at least."""
+    ours = source("osr", "seconds", "total")
+    return int(min((source(method, "seconds", "total") / ours).min() for method in methods))
+
+
+def apart(gathered: Gathered, method: str) -> tuple[int, int]:
+    """Count the intervals of OSR less a method that are above 0, and below."""
+    spreads = [
+        gathered.spreads[Key(*network, method, "", "A_R_less", forget)]
+        for network in NETWORKS
+        for forget in FORGET
+    ]
+    found = [spread.mean > 0 for spread in spreads if spread.excludes_0]
+    return sum(found), len(found) - sum(found)
+
+
 def short(value: float, digits: int = 2) -> str:
     """Write a value without the zero before the point."""
     least = 10.0**-digits
-    if 0 < value < least / 2:
-        return f"<{least:.{digits}f}".replace("0.", ".")
-    return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"
+    text = f"<{least:.{digits}f}" if 0 < value < least / 2 else f"{value:.{digits}f}"
+    return text.replace("0.", ".", 1) if value < 1 else text
 
 
 def between(values: Values, digits: int = 2) -> str:
@@ -89,22 +113,147 @@ def between(values: Values, digits: int = 2) -> str:
     return f"{short(values.min(), digits)} to {short(values.max(), digits)}"
 
 
-def by_size(values: Values) -> str:
-    """Write the range on CIFAR-10 and on the sets of 100 labels."""
-    return f"{between(values[CIFAR10])}; {between(values[LARGE])}"
+def sizes(values: Values, digits: int = 2) -> str:
+    """Write the ranges on CIFAR-10 and on the sets of 100 labels."""
+    return f"{between(values[CIFAR10], digits)}; {between(values[OF_100], digits)}"
 
 
-def base_models(accuracy: list[float]) -> str:
-    """Write the accuracies of the two networks of each set."""
-    first, second, *rest = (short(value) for value in accuracy)
-    return f"{first} {second}; {rest[0]} {rest[1]}; {rest[2]} {rest[3]}"
+def pairs(accuracies: list[float]) -> str:
+    """Write the values of the two networks of each set."""
+    texts = iter([short(value) for value in accuracies])
+    return "; ".join(f"{first}, {next(texts)}" for first in texts)
 
 
-def rows(gathered: Gathered) -> list[tuple[str, str, str, str]]:
-    """Return each claim, whether we could reproduce it, our numbers and the paper's."""
-    ours = Ours(gathered)
-    cells = len(NETWORKS) * len(FORGET)
+def signed(values: Values) -> str:
+    """Write the least and the largest difference."""
+    edges = (values.min(), values.max())
+    return " to ".join(
+        ("\N{MINUS SIGN}" if edge < 0 else "+") + short(abs(edge), 3) for edge in edges
+    )
 
-    def lead(source: Ours | type, method: str = "retrain") -> Values: ...
 
-    return []
+def on_accuracy(gathered: Gathered) -> list[Claim]:
+    """Return the claims on A_R and A_F."""
+    ours = source_of(gathered)
+    above, below = apart(gathered, "retrain")
+    lead, their_lead = (less(source, "retrain") for source in (ours, printed))
+    return [
+        (
+            "[Base models](../research/tables/accuracy.md): accuracy over all labels",
+            "in part",
+            *map(pairs, (base_accuracies(gathered), printed_base_accuracies())),
+        ),
+        (
+            "[OSR](../research/tables/accuracy.md) keeps A_R: not below retraining",
+            "yes",
+            f"below in {below} of {CELLS} intervals",
+            f"below in {(their_lead < 0).sum()} of {CELLS} values",
+        ),
+        (
+            "OSR's A_R is above retraining's",
+            "in part",
+            f"in {above} of {CELLS} intervals; {signed(lead)}",
+            f"in {(their_lead > 0).sum()} of {CELLS} values; {signed(their_lead)}",
+        ),
+        (
+            "OSR's A_F is 0",
+            "yes",
+            f"{ours('osr', 'A_F').max():g}, by construction",
+            f"{printed('osr', 'A_F').max():g}",
+        ),
+    ]
+
+
+def on_distances(gathered: Gathered) -> list[Claim]:
+    """Return the claims on KL and coverage."""
+    ours = source_of(gathered)
+    floor = ours("retrain_again", "KL_retrained_R")
+    return [
+        (
+            "[OSR is nearer to retraining](../research/tables/kl.md) than UNSIR and NHLE-CWM",
+            "yes",
+            *(
+                f"KL lowest in {nearest(source, 'R')} of {CELLS} cells; removed inputs: "
+                f"{nearest(source, 'F')}"
+                for source in (ours, printed)
+            ),
+        ),
+        (
+            "OSR's KL to the retrained model is small",
+            "in part",
+            f"{sizes(ours('osr', 'KL_retrained_R'))} (two retrainings: {sizes(floor)})",
+            sizes(printed("osr", "KL_retrained_R")),
+        ),
+        (
+            "OSR's KL to the base model is small",
+            "no",
+            *(sizes(source("osr", "KL_base_R"), 3) for source in (ours, printed)),
+        ),
+        (
+            "[OSR's coverage](../research/tables/coverage.md) is below retraining's",
+            "in part",
+            *(
+                f"in {(source('osr', 'Cov_R') < source('retrain', 'Cov_R')).sum()} of {CELLS} "
+                f"cells; {between(source('osr', 'Cov_R')[MANY])} with 20 to 60 of 100 labels removed"
+                for source in (ours, printed)
+            ),
+        ),
+    ]
+
+
+def on_others(gathered: Gathered) -> list[Claim]:
+    """Return the claims on time, on other methods and on privacy, and what the paper lacks."""
+    ours = source_of(gathered)
+    auc, retrained_auc = (ours(method, "attack_auc")[CIFAR10] for method in ("osr", "retrain"))
+    same = (less(ours, "mask") == 0).sum()
+    return [
+        (
+            "[OSR takes less time](../research/tables/time.md) than retraining; than the other two",
+            "yes",
+            *(
+                f"at least {times(source, 'retrain')} times less; {times(source, *TRAINED)}"
+                for source in (ours, printed)
+            ),
+        ),
+        (
+            "[UNSIR](../research/unsir.md) loses A_R beside OSR, and forgets less",
+            "yes",
+            f"in {apart(gathered, 'unsir')[0]} of {CELLS} intervals; A_F up to "
+            f"{short(ours('unsir', 'A_F').max())}",
+            f"in {(less(printed, 'unsir') > 0).sum()} of {CELLS} values; A_F up to "
+            f"{printed('unsir', 'A_F').max():g}",
+        ),
+        (
+            "NHLE-CWM loses A_R beside OSR, with ViT-B/16 nearly all",
+            "open",
+            f"in {apart(gathered, 'nhle_cwm')[0]} of {CELLS} intervals; with ViT-B/16 at most "
+            f"{short(less(ours, 'nhle_cwm')[VIT].max(), 3)}",
+            f"in {(less(printed, 'nhle_cwm') > 0).sum()} of {CELLS} values; with ViT-B/16 up to "
+            f"{short(less(printed, 'nhle_cwm')[VIT].max())}",
+        ),
+        (
+            "[Privacy](../research/attack.md) is better",
+            "no",
+            f"removed inputs are found with an AUC of {between(auc)}; after retraining "
+            f"{between(retrained_auc)}",
+            "not measured",
+        ),
+        (
+            "Not in the paper: [mask](../concepts/how-it-works.md) keeps as much A_R as OSR",
+            "",
+            f"the same in {same} of {CELLS} cells",
+            "",
+        ),
+    ]
+
+
+def table(gathered: Gathered) -> str:
+    """Write the claims as Markdown."""
+    lines = ["| The paper's claim | Reproduced? | Ours | The paper's |", "|---|---|---|---|"]
+    for part in (on_accuracy, on_distances, on_others):
+        lines += [f"| {' | '.join(claim)} |" for claim in part(gathered)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(table(gather(reproduced.RESULTS)), encoding="utf-8")
