@@ -144,20 +144,16 @@ def small(classes: int) -> nn.Module:
 def pretrained_mobilenet(classes: int, weights: Path | None) -> nn.Module:
     """Build MobileNetV2 with torchvision's ImageNet weights below a fresh head.
 
-    `weights` is their file or its folder, by default the folder where torchvision keeps them. What
-    is missing is downloaded.
+    `weights` is their file or its folder, by default the folder where torchvision keeps them.
     """
     file = weights or Path(torch.hub.get_dir(), "checkpoints")
     if file.suffix != ".pth":
         file /= MOBILENET_ADDRESS.rpartition("/")[2]
     try:
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            torch.hub.download_url_to_file(MOBILENET_ADDRESS, str(file), progress=False)
         content = file.read_bytes()
     except OSError as error:
         raise UnlabelError(
-            f"{file} could not be read or fetched ({error}): download {MOBILENET_ADDRESS}."
+            f"{file} could not be read ({error.strerror}): download {MOBILENET_ADDRESS}."
         ) from error
     if hashlib.sha256(content).hexdigest() != MOBILENET_SHA256:
         raise UnlabelError(

@@ -16,7 +16,7 @@ def load_plugin(file: Path) -> None:
     try:
         runpy.run_path(str(file))
     except Exception as error:
-        raise UnlabelError(f"{file} could not be loaded ({_reason(file, error)}).") from error
+        raise UnlabelError(f"{file}{_reason(file, error).rstrip('.')}.") from error
     if _registered() == before:
         raise UnlabelError(
             f"{file} registers nothing: call register_method, register_dataset or register_model."
@@ -30,9 +30,9 @@ def _registered() -> int:
 def _reason(file: Path, error: Exception) -> str:
     """Describe an error, with the last line of the file that it came through."""
     if isinstance(error, OSError) and error.filename == str(file):
-        return str(error.strerror)
+        return f" could not be read: {error.strerror}"
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
     lines += [error.lineno] if isinstance(error, SyntaxError) else []
     text = str(error) if isinstance(error, UnlabelError) else f"{type(error).__name__}: {error}"
-    return f"line {lines[-1]}: {text}" if lines else text
+    return f", line {lines[-1]}: {text}" if lines else f": {text}"

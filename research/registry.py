@@ -27,69 +27,32 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Method:
-    """A way to remove labels from a model.
-
-    Attributes
-    ----------
-    run : callable
-        Takes a `research.task.Task` and returns a `research.task.Outcome`.
-    title : str, optional
-        The name in tables.
-    outputs : mapping of str to str, optional
-        The titles of its outputs, if there are several: each name begins with that of the method
-        and an underscore.
-    """
+    """A way to remove labels from a model: `run` takes a `Task` and returns an `Outcome`."""
 
     run: Callable[[Task], Outcome]
-    title: str = ""
-    outputs: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""  # in tables, by default the name
+    outputs: Mapping[str, str] = field(default_factory=dict)  # several, by name, with their titles
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A set of images.
-
-    Attributes
-    ----------
-    load : callable
-        Returns a `research.datasets.ImageSet`.
-    labels : int
-        The number of labels, which are counted from 0.
-    forget : sequence of sequences of int
-        The labels to remove in F1, in F2 and so on.
-    title : str, optional
-        The name in tables.
-    in_files : bool, default=False
-        Whether the set is in files: `load` then takes the folder that `run --data` names.
-    """
+    """A set of images with so many labels, and the labels to remove in F1, in F2 and so on."""
 
     load: Callable[..., ImageSet]
     labels: int
     forget: Sequence[Sequence[int]]
     title: str = ""
-    in_files: bool = False
+    in_files: bool = False  # `load` then takes the folder that `run --data` names
 
 
 @dataclass(frozen=True)
 class Model:
-    """A network.
-
-    Attributes
-    ----------
-    build : callable
-        Takes the number of labels and returns an untrained `torch.nn.Module`, whose last linear
-        layer computes the logits.
-    title : str, optional
-        The name in tables.
-    recipe : research.settings.Recipe, optional
-        How to train it where no suite says so; by default as the suite `quick` trains.
-    pretrained : callable, optional
-        Takes the number of labels and what `run --weights` names, a path or None.
-    """
+    """A network: `build` makes one for a number of labels; its last linear layer is its head."""
 
     build: Callable[[int], nn.Module]
     title: str = ""
-    recipe: Recipe | None = None
+    recipe: Recipe | None = None  # where no suite has one, by default that of `quick`
+    # For a number of labels and what `run --weights` names.
     pretrained: Callable[[int, Path | None], nn.Module] | None = None
 
 

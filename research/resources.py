@@ -76,9 +76,8 @@ class Resources:
             else:
                 model = build(study.architecture, classes)
         if study.pretraining is not None:
-            load_below_head(
-                model, load_file(self._pretrained(study.architecture, study.pretraining))
-            )
+            weights = self._pretrained(study.architecture, study.pretraining)
+            load_below_head(model, load_file(weights))
         return self._on_device(model, recipe)
 
     def _on_device(self, model: nn.Module, recipe: Recipe) -> nn.Module:
@@ -94,9 +93,8 @@ class Resources:
         if not file.exists():
             train_images, test_images = self._images(pretraining.set)
             with seeded(PRETRAINING_SEED):
-                model = self._on_device(
-                    build(architecture, DATASETS[pretraining.set].labels), pretraining.recipe
-                )
+                model = build(architecture, DATASETS[pretraining.set].labels)
+            model = self._on_device(model, pretraining.recipe)
             seconds = train(model, train_images, pretraining.recipe, PRETRAINING_SEED)
             right = logits_of(model, test_images).argmax(axis=1) == test_images.labels.cpu().numpy()
             facts = asdict(pretraining) | {"accuracy": right.mean(), "seconds": seconds["total"]}
@@ -116,9 +114,8 @@ class Resources:
         base = Base(model, task.train_images, task.test_images)
         config: Facts = {"images": len(task.train_images)}
         if study.pretraining is not None:
-            config["pretraining"] = facts_beside(
-                self._pretrained(study.architecture, study.pretraining)
-            )
+            pretrained = self._pretrained(study.architecture, study.pretraining)
+            config["pretraining"] = facts_beside(pretrained)
         outcome = Outcome(
             confidences={"base": softmax(base.test_logits, axis=1)},
             config=config,
@@ -133,20 +130,15 @@ class Resources:
         weights, folder = cell.weights(self.out), cell.file(self.out, "").parent
         if read_facts(self.out, cell) is None:
             raise UnlabelError("The base model could not be trained.")
-        if not weights.exists():
-            raise UnlabelError(
-                f"{weights} is missing, and the results of {cell} depend on it: restore it, or "
-                f"delete {folder} to start over."
-            )
-        train_images, test_images = self._images(study.set)
         model = self.build(study, DATASETS[study.set].labels, seed)
         try:
             model.load_state_dict(load_file(weights))
-        except (SafetensorError, RuntimeError) as error:
+        except (OSError, SafetensorError, RuntimeError) as error:
             raise UnlabelError(
-                f"{weights} is damaged: restore it, or delete {folder} to start over."
+                f"{weights} is missing or damaged, and the results of {cell} depend on it: restore "
+                f"it, or delete {folder} to start over."
             ) from error
-        return Base(model.eval(), train_images, test_images)
+        return Base(model.eval(), *self._images(study.set))
 
     def _images(self, name: str) -> tuple[Images, Images]:
         found = self._images_or_error(name)

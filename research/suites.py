@@ -150,18 +150,10 @@ SUITES: dict[str, tuple[Study, ...]] = {
 def chosen(
     suite: str, study: Sequence[str] = (), forget: Sequence[str] = (), seeds: str | None = None
 ) -> list[Study]:
-    """Return the studies of a suite, or others in its place, as the options of `run` say.
+    """Return the studies of a suite, changed as the options of `run` say.
 
-    Parameters
-    ----------
-    suite : {"paper", "quick"}
-    study : sequence of str
-        Sets and models such as "digits/small", in place of the suite. A model is trained with its
-        own recipe, if it has one, and all else is as in the suite `quick`.
-    forget : sequence of str
-        The labels to remove, such as "0,4", in place of those of the sets; the first are F1.
-    seeds : str, optional
-        The seeds, such as "0,1", in place of the suite's.
+    A `study` such as "digits/small" takes the place of the suite: its model is trained with its own
+    recipe, if it has one, and all else is as in the suite `quick`.
     """
     studies = [*map(_study_of, study)] or [*choose(SUITES, suite, "suite")]
     if forget:

@@ -1,7 +1,7 @@
 """The image sets of the experiments, as tensors of bytes.
 
-A folder holds them as they are published: CIFAR's binary archives, packed or unpacked, and one
-folder per identity, as in VGGFace2. The digits come with scikit-learn.
+A folder holds them as they are published: CIFAR's binary archives, unpacked, and one folder
+per identity, as in VGGFace2. The digits come with scikit-learn.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def load_set(name: str, folder: Path) -> ImageSet:
     ----------
     name : str
     folder : path
-        The folder that holds the sets that are in files, or that CIFAR is downloaded to.
+        The folder that holds the sets that are in files.
 
     Examples
     --------

@@ -20,6 +20,7 @@ from research.results.files import Facts, Result, read_result, rounded, write_re
 from research.task import Outcome, Task
 from unlabel import UnlabelError, metrics
 
+ROUNDING = 1e-3
 LIBRARIES = ("torch", "torchvision", "numpy", "unlabel")
 NEW_FACTS: Facts = {key: {} for key in ("config", "failed", "full_precision", "made", "seconds")}
 NEW_FACTS["methods"] = []
@@ -70,7 +71,7 @@ def store_outcome(
 def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, Floats]:
     """Return the logits to store, if all rows of the outcome are what the tables need."""
     if not isinstance(outcome, Outcome):
-        raise UnlabelError(f"{method} returned no research.task.Outcome but {outcome!r:.50}.")
+        raise UnlabelError(f"The method {method} returned {outcome!r:.50} and no Outcome.")
     logits = outcome.logits
     if logits is None:
         smallest = metrics.EPSILON
@@ -78,7 +79,9 @@ def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, F
     for kind, outputs in (("logits", logits), ("confidences", outcome.confidences)):
         for name, rows in outputs.items():
             if name != method and not name.startswith(f"{method}_"):
-                raise UnlabelError(f"{method} returned an output {name}: name it {method}.")
+                raise UnlabelError(
+                    f"The method {method} returned an output {name}: name it {method}."
+                )
             columns = task.classes, len(task.retained)
             if rows.shape not in [(len(task.test_images), n) for n in columns]:
                 raise UnlabelError(
@@ -88,6 +91,9 @@ def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, F
                 )
             if not np.isfinite(rows).all():
                 raise UnlabelError(f"The {kind} of {name} are not finite: its training diverged.")
+    for name, rows in outcome.confidences.items():
+        if rows.min() < -ROUNDING or np.abs(rows.sum(axis=1) - 1).max() > ROUNDING:
+            raise UnlabelError(f"The confidences of {name} are no probabilities of sum 1.")
     return logits
 
 

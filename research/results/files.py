@@ -25,6 +25,7 @@ Facts = dict[str, Any]
 PROTOCOL = 1
 GRID = 64  # logits are stored as multiples of one 64th
 KEYS = {"classes", "config", "failed", "full_precision", "made", "methods", "removed", "rows"}
+KEYS |= {"protocol", "seconds"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,7 @@ def write_result(results: Path, result: Result) -> None:
     """Write the files of a cell, the JSON file last."""
     cell = result.cell
     where = cell.file(results, ".json")
-    try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnlabelError(f"{where.parent} could not be made: {error.strerror}.") from error
+    where.parent.mkdir(parents=True, exist_ok=True)
     if result.arrays:
         _write_arrays(cell.file(results, ".npz"), result.arrays)
     if result.filter is not None:
@@ -110,7 +108,7 @@ def read_facts(results: Path, cell: Cell) -> Facts | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path) from error
-    if isinstance(facts, dict) and facts.get("protocol") == PROTOCOL and facts.keys() >= KEYS:
+    if isinstance(facts, dict) and facts.keys() >= KEYS and facts["protocol"] == PROTOCOL:
         return facts
     raise _damaged(path)
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import tarfile
 from dataclasses import replace
-from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -17,7 +13,6 @@ import doors
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 
-from research.datasets import archives  # noqa: E402
 from research.datasets.cifar import CIFAR10, CIFAR100, load_cifar  # noqa: E402
 from unlabel import UnlabelError  # noqa: E402
 
@@ -25,13 +20,12 @@ SMALL10 = replace(
     CIFAR10, train={f"data_batch_{i}.bin": 4 for i in range(1, 6)}, test={"test_batch.bin": 3}
 )
 SMALL100 = replace(CIFAR100, train={"train.bin": 20}, test={"test.bin": 5})
-LAYOUTS = pytest.mark.parametrize("layout", [SMALL10, SMALL100], ids=["cifar10", "cifar100"])
 
 
-def files_of(layout):
-    """Make the bytes of each file, and the images and labels in them."""
-    rng = np.random.default_rng(0)
-    content, truth = {}, {}
+def written(layout, folder):
+    """Write a set to its folder; return the images and labels in it."""
+    rng, truth = np.random.default_rng(0), {}
+    (folder / layout.folder).mkdir()
     for part, files in (("train", layout.train), ("test", layout.test)):
         count = sum(files.values())
         images = rng.integers(256, size=(count, 3, 32, 32), dtype=np.uint8)
@@ -40,109 +34,31 @@ def files_of(layout):
         records = np.column_stack([*coarse, labels, images.reshape(count, -1)]).astype(np.uint8)
         truth |= {f"{part}_images": images, f"{part}_labels": labels}
         for name, part_records in zip(files, np.split(records, len(files)), strict=True):
-            content[name] = part_records.tobytes()
-    return content, truth
+            part_records.tofile(folder / layout.folder / name)
+    return truth
 
 
-def packed(layout):
-    """Pack the set, and give its layout the checksum of the archive."""
-    content, truth = files_of(layout)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, data in content.items():
-            member = tarfile.TarInfo(f"{layout.archive.folder}/{name}")
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return *with_checksum(layout, buffer.getvalue()), truth
-
-
-def name_of(layout):
-    return layout.archive.address.rsplit("/", 1)[1]
-
-
-def with_checksum(layout, data):
-    archive = replace(layout.archive, md5=hashlib.md5(data).hexdigest())
-    return replace(layout, archive=archive), data
-
-
-def check(images, truth, layout):
+@pytest.mark.parametrize("layout", [SMALL10, SMALL100], ids=["cifar10", "cifar100"])
+def test_the_files_of_an_archive_are_read(layout, tmp_path):
+    truth = written(layout, tmp_path)
+    images = load_cifar(layout, tmp_path)
     for name, expected in truth.items():
         found = getattr(images, name)
         assert found.dtype == (torch.uint8 if name.endswith("images") else torch.int64)
         np.testing.assert_array_equal(found.numpy(), expected)
 
 
-@LAYOUTS
-def test_an_archive_is_unpacked_once_and_its_folder_is_read(layout, tmp_path):
-    layout, data, truth = packed(layout)
-    file = tmp_path / name_of(layout)
-    file.write_bytes(data)
-    check(load_cifar(layout, tmp_path), truth, layout)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([file.name, layout.archive.folder])
-    file.unlink()
-    check(load_cifar(layout, tmp_path), truth, layout)
-
-
-def test_a_download_is_checked_and_unpacked(tmp_path, monkeypatch):
-    layout, data, truth = packed(SMALL10)
-    asked = []
-    monkeypatch.setattr(
-        archives, "urlopen", lambda url, timeout: asked.append(url) or io.BytesIO(data)
-    )
-    check(load_cifar(layout, tmp_path / "new"), truth, layout)
-    assert asked == [layout.archive.address]
-
-
-def test_a_wrong_download_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "urlopen", lambda url, timeout: io.BytesIO(b"a page"))
-    with pytest.raises(UnlabelError, match=r"binary\.tar\.gz is not the published archive"):
-        load_cifar(SMALL10, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_a_network_the_file_is_named(tmp_path, monkeypatch):
-    def refuse(url, timeout):
-        raise URLError("no network")
-
-    monkeypatch.setattr(archives, "urlopen", refuse)
-    with pytest.raises(UnlabelError, match=r"binary does not exist, .*no network"):
-        doors.load_set("cifar100", tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_truncated_archive_is_refused(tmp_path):
-    layout, data, _ = packed(SMALL10)
-    (tmp_path / name_of(layout)).write_bytes(data[: len(data) // 2])
-    with pytest.raises(UnlabelError, match=r"is not the published archive .* truncated"):
-        load_cifar(layout, tmp_path)
-
-
-def test_an_archive_that_reaches_outside_is_refused(tmp_path):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        tar.addfile(tarfile.TarInfo("../outside"), io.BytesIO())
-    layout, data = with_checksum(SMALL10, buffer.getvalue())
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / name_of(layout)).write_bytes(data)
-    with pytest.raises(UnlabelError, match=r"could not be downloaded and unpacked .*outside"):
-        load_cifar(layout, folder)
-    assert [p.name for p in tmp_path.rglob("*")] == ["data", name_of(layout)]
-
-
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("data_batch_3.bin", None, r"data_batch_3\.bin could not be read \(No such file"),
+        ("data_batch_3.bin", None, r"data_batch_3\.bin could not be read .*: unpack https://.* in"),
         ("test_batch.bin", bytes(3073 * 2), r"test_batch\.bin has 6,146 bytes instead of 9,219"),
     ],
 )
 def test_a_damaged_folder_is_refused_by_file(name, data, message, tmp_path):
-    folder = tmp_path / SMALL10.archive.folder
-    folder.mkdir()
-    for file, content in (files_of(SMALL10)[0] | {name: data}).items():
-        if content is not None:
-            (folder / file).write_bytes(content)
+    written(SMALL10, tmp_path)
+    file = tmp_path / SMALL10.folder / name
+    file.unlink() if data is None else file.write_bytes(data)
     with pytest.raises(UnlabelError, match=message):
         load_cifar(SMALL10, tmp_path)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import io
-from urllib.error import URLError
 
 import pytest
 
@@ -84,12 +83,8 @@ def test_a_file_with_another_checksum_is_never_unpickled(tmp_path, monkeypatch):
         doors.build_network("mobilenet_v2", 5, file)
 
 
-def test_missing_weights_and_weights_for_others_are_explained(tmp_path, monkeypatch):
-    def no_network(address, file, **_):
-        raise URLError("no network")
-
-    monkeypatch.setattr(torch.hub, "download_url_to_file", no_network)
-    with pytest.raises(UnlabelError, match=r"gone\.pth could not be read .*network.* download"):
+def test_missing_weights_and_weights_for_others_are_explained(tmp_path):
+    with pytest.raises(UnlabelError, match=r"gone\.pth could not be read .* download https"):
         doors.build_network("mobilenet_v2", 5, tmp_path / "gone.pth")
     with pytest.raises(UnlabelError, match="no ImageNet weights for resnet18"):
         doors.build_network("resnet18", 5, tmp_path / "gone.pth")

@@ -10,7 +10,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ import bench_results
 import doors
 from commands import research
 from research import models
+from research.registry import DATASETS
 from research.results.files import stored_cells
 from research.settings import Pretraining
 from research.training import train
@@ -188,13 +188,18 @@ def test_all_models_of_a_study_start_from_its_pretraining(tmp_path, monkeypatch)
     assert "pretrained-digits-small.safetensors was pretrained with other settings" in why
 
 
-def test_small_networks_get_one_thread_and_the_others_theirs_back(tmp_path, monkeypatch):
+def test_small_sets_get_one_thread_and_the_others_theirs_back(tmp_path, monkeypatch):
     seen = []
     before(monkeypatch, "mask", lambda: seen.append(torch.get_num_threads()))
     torch.set_num_threads(2)
     doors.run_study(tmp_path, "s0/F1")
     assert (seen, torch.get_num_threads()) == ([1], 2)
+    digits = DATASETS["digits"]
+    in_files = replace(digits, in_files=True, load=lambda folder: digits.load())
+    monkeypatch.setitem(DATASETS, "digits", in_files)
+    doors.run_study(tmp_path, "s0/F2", data=tmp_path)
     torch.set_num_threads(1)
+    assert seen == [1, 2]
 
 
 def test_an_interrupted_run_resumes(tmp_path, ran, monkeypatch):
@@ -285,7 +290,7 @@ def test_missing_weights_are_named(finished):
     hidden = weights.rename(weights.with_suffix(".hidden"))
     try:
         (why,) = doors.run_study(finished[0], "s0/F2")
-        assert re.search("s0.safetensors is missing.* delete", why)
+        assert re.search("s0.safetensors is missing or damaged.* delete", why)
     finally:
         hidden.rename(weights)
 
@@ -320,19 +325,14 @@ def test_mistakes_get_one_sentence(tmp_path, arguments, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_set_that_cannot_be_fetched_is_asked_for_once(tmp_path, monkeypatch):
+def test_a_set_that_is_missing_is_asked_for_once_and_a_failure_of_its_cells(tmp_path, monkeypatch):
     asked = []
-
-    def no_network(address, **_):
-        asked.append(address)
-        raise URLError("no network")
-
-    monkeypatch.setattr("research.datasets.archives.urlopen", no_network)
-    failures = doors.run_study(
-        tmp_path / "out", "cifar10/resnet18/s1", suite="paper", data=tmp_path
-    )
+    fromfile = np.fromfile
+    monkeypatch.setattr(np, "fromfile", lambda *a, **b: asked.append(a) or fromfile(*a, **b))
+    only = {"suite": "paper", "data": tmp_path}
+    failures = doors.run_study(tmp_path / "out", "cifar10/resnet18/s1", **only)
     (why,) = failures
-    assert "no network" in why
+    assert "cifar-10-batches-bin/data_batch_1.bin could not be read (No such file" in why
     assert len(failures[why]) > 20
     assert len(asked) == 1
 
