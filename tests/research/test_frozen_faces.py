@@ -67,7 +67,7 @@ def test_a_retrained_head_is_one_of_the_rows_of_retained_labels_alone(images, ne
     )
     kept = ~np.isin(images.train_labels, cell.removed)
     strength = result.facts["config"]["training"]["C"]
-    head = LogisticRegression(C=strength, tol=1e-6, max_iter=5000)
+    head = LogisticRegression(C=strength, tol=1e-8, max_iter=5000)
     head.fit(train[kept], images.train_labels.numpy()[kept])
     expected = head.decision_function(test)
     assert result.arrays["retrain"].shape == (120, 10 - len(cell.removed))
