@@ -26,30 +26,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="train, retrain and run every method, one cell at a time",
         description="Finished work is not repeated: a stopped run resumes where it left off.",
     )
-    run.add_argument(
-        "--suite", default="quick", metavar="paper|quick", help="quick takes a minute on a laptop"
-    )
-    run.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="SET/ARCHITECTURE/F",
-        help="cells to run, such as cifar10/resnet18/F2; repeat it for more",
-    )
-    run.add_argument("--device", default="auto", help="auto, cpu, cuda, or a GPU such as cuda:1")
-    run.add_argument("--data", type=Path, help="the folder of image sets; quick needs none")
-    run.add_argument(
-        "--weights", type=Path, help="torchvision's ImageNet weights: the file or its folder"
-    )
-    run.add_argument("--out", type=Path, default=Path("results"), help="the folder for the results")
-    run.add_argument(
-        "--stop-after",
-        type=float,
-        metavar="SECONDS",
-        help="start nothing that would probably end after this many seconds",
-    )
+    several: dict[str, Any] = {"action": "append", "default": []}  # the option may be repeated
+    add = run.add_argument
+    add("--suite", default="quick", metavar="paper|quick", help="quick takes a minute on a laptop")
+    add("--study", **several, metavar="SET/MODEL", help="what to run in place of a suite")
+    add("--plugin", **several, type=Path, metavar="FILE.py", help="registers methods, sets, models")
+    add("--forget", **several, metavar="LABELS", help="F1, F2, ... in place of the set's: 0,4")
+    add("--seeds", metavar="SEEDS", help="in place of the suite's: 0,1")
+    add("--only", **several, metavar="SET/MODEL/F", help="cells to run: cifar10/resnet18/F2")
+    add("--device", default="auto", help="auto, cpu, cuda, or a GPU such as cuda:1")
+    add("--data", type=Path, help="the folder of image sets; quick needs none")
+    add("--weights", type=Path, help="torchvision's ImageNet weights: the file or its folder")
+    add("--out", type=Path, default=Path("results"), help="the folder for the results")
+    late = "start nothing that would probably end after this many seconds"
+    add("--stop-after", type=float, metavar="SECONDS", help=late)
     tables = commands.add_parser(
-        "tables", help="print every table beside the paper's; write Markdown, CSV and HTML"
+        "tables", help="print every table beside the paper's; write Markdown and CSV"
     )
     tables.add_argument("results", type=Path, help="the folder that run --out wrote")
     tables.add_argument("--out", type=Path, help="the folder for the tables; default: RESULTS")
@@ -69,9 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: dict[str, Any]) -> int:
-    from research.runner import report_failures, run_suite
+    from research.plugins import load_plugin
+    from research.runner import report_failures, run_studies
+    from research.suites import chosen
 
-    return report_failures(run_suite(**options))
+    for file in options.pop("plugin"):
+        load_plugin(file)
+    studies = chosen(*(options.pop(name) for name in ("suite", "study", "forget", "seeds")))
+    return report_failures(run_studies(studies, **options))
 
 
 def _tables(options: dict[str, Any]) -> int:

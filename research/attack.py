@@ -1,12 +1,18 @@
-"""How well do outputs give away inputs of removed labels? An attack on those that are shipped.
+"""How well do outputs give away inputs of removed labels? An attack on all that may be seen.
 
-python -m research.attack
+python -m research.attack [TABLE --filter FILE [--label COLUMN] [--retrained TABLE ...]]
 
-Filters and temperatures are fitted on one half of the rows of each label, and all outputs are
-attacked on the other half.
+The rows of the tables are ones that the filter was not fitted on. Without a table, the outputs that
+come with the package are attacked: filters and temperatures are fitted on one half of the rows of
+each label, and all outputs are attacked on the other half.
 """
 
 from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -15,12 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from research import filters
 from research.arrays import Floats
-from research.reference_rows import Task, shipped
-from unlabel import UnlabelError, metrics
+from unlabel import AnswerRule, OutputFilter, UnlabelError, metrics
+from unlabel.evaluation import Trial, load_cifar10, try_filter
 
 ROWS, FOLDS = 5000, 5
+REMOVED_MASSES = (0.25, 0.5, 0.75)  # above each, an answer is unknown
 
 
 def attack_auc(removed_outputs: Floats, retained_outputs: Floats, *, seed: int = 0) -> float:
@@ -63,29 +69,80 @@ def attack_auc(removed_outputs: Floats, retained_outputs: Floats, *, seed: int =
     return float(aucs.mean())
 
 
-def attacked(task: Task) -> dict[str, float]:
-    """Attack each output on the rows that nothing was fitted on."""
-    own, judged = task.halves
-    calibrated = filters.osr(task.logits[own], task.truth[own], task.removed, calibrate=True)
-    outputs: dict[str, Floats] = {
-        "OSR": task.full_output,
-        "OSR, calibrated": calibrated.apply(task.judged),
-        "mask": task.mask.apply(task.judged),
-        "retrained": filters.softmax(task.retrained[judged]),
-    }
-    if task.retrained_again is not None:
-        outputs["retrained again"] = filters.softmax(task.retrained_again[judged])
-    gone = task.is_removed
-    return {name: attack_auc(rows[gone], rows[~gone]) for name, rows in outputs.items()}
+def attacked(trial: Trial) -> dict[str, float]:
+    """Attack all that may be seen of the models and filters of a trial."""
+    if trial.labels is None:
+        raise UnlabelError("There are no true labels: name their column with --label.")
+    gone = np.isin(trial.labels, trial.fitted.removed)
+    return {name: attack_auc(rows[gone], rows[~gone]) for name, rows in seen(trial).items()}
+
+
+def seen(trial: Trial) -> dict[str, Floats]:
+    """Return what may be seen: confidences, labels alone, and answers of unknown with either."""
+    shown, fitted = trial.shown, trial.fitted
+    models = {"base model": trial.base} | trial.candidates
+    found = {name: model.output() for name, model in models.items()}
+    for name in ("base model", shown, "retrained", "retrained again"):
+        if name in models:
+            width = found[name].shape[1]
+            found[f"labels of {name}"] = np.eye(width)[found[name].argmax(axis=1)]
+    answers = np.array([*fitted.classes_out, None], dtype=object)
+    for most in REMOVED_MASSES:
+        rule = AnswerRule(max_removed_mass=most)
+        answered = fitted.answer(trial.base.rows[trial.row_numbers], rule)
+        labels = (answered[:, np.newaxis] == answers).astype(np.float64)
+        is_unknown = np.eye(2)[labels[:, -1].astype(np.intp)]
+        unknown = f"unknown above {most}".replace("0.", ".")
+        found[unknown] = is_unknown
+        found[f"labels of {shown}, {unknown}"] = labels
+        found[f"{shown}, {unknown}"] = np.hstack([found[shown], is_unknown])
+    return found
+
+
+def read(table: str, filter: str, label: str, retrained: Sequence[str]) -> Trial:
+    """Read the outputs of a model, and those of up to two retrained ones."""
+    from unlabel import tables  # needs libraries that `python -m research` does without
+
+    fitted = OutputFilter.load(filter)
+    if not fitted.removed:
+        raise UnlabelError("It removes no label, so there is nothing to find.", path=filter)
+    of_kind = partial(tables.read, kind=fitted.kind)
+    rows = of_kind(table, classes=fitted.classes_in, label_column=label)
+    stay = np.isin(fitted.classes_in, fitted.classes_out)
+    outputs = []
+    for path in retrained:  # true labels are the first table's: this model lacks the removed ones
+        output = of_kind(path, classes=fitted.classes_out, label_column="(none)").confidences
+        if np.array_equal(output, rows.confidences[:, stay]):
+            raise UnlabelError("It has the first table's outputs: retrain a model.", path=path)
+        outputs.append(output)
+    return try_filter(fitted, rows.confidences, rows.labels, retrained=outputs)
 
 
 def main() -> None:
-    """Print a table of the forget sets."""
-    found = {name: attacked(task) for name, task in shipped().items()}
-    print("| |", " | ".join(found), "|")
-    print("|---" * (1 + len(found)) + "|")
-    for output in next(iter(found.values())):
-        print(f"| {output} |", " | ".join(f"{of[output]:.4f}" for of in found.values()), "|")
+    """Print a table of attack AUCs: of the table that is given, or of each forget set."""
+    parser = argparse.ArgumentParser(prog="python -m research.attack")
+    parser.add_argument("table", nargs="?", help="a model's outputs, with true labels")
+    parser.add_argument("--filter", help="a filter that was fitted on other rows")
+    parser.add_argument("--label", default="label", help="the column of true labels")
+    retrained = "a retrained model's outputs for the same rows; repeat it for a second"
+    parser.add_argument("--retrained", action="append", default=[], help=retrained)
+    given = parser.parse_args()
+    if (given.table is None) != (given.filter is None) or (given.retrained and not given.table):
+        parser.error("give a table and --filter, or neither")
+    try:
+        if given.table is None:
+            cifar10 = load_cifar10()
+            found = {name: attacked(cifar10.trial(name)) for name in cifar10.removals}
+        else:
+            found = {"attack AUC": attacked(read(**vars(given)))}
+    except (OSError, UnlabelError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+    print("| what is seen |", " | ".join(found), "|")
+    print("|---|" + "--:|" * len(found))
+    for name in next(iter(found.values())):
+        aucs = [f"{of[name]:.4f}".removeprefix("0") for of in found.values()]
+        print(f"| {name} |", " | ".join(aucs), "|")
 
 
 if __name__ == "__main__":

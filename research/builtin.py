@@ -34,20 +34,19 @@ register_method(
         for variant in ("naive", "normalization", "randomization", "zeroing")
     },
 )
-register_method("unsir", on_use("run", "methods.unsir"), title="UNSIR", cost=0.2)
+register_method("unsir", on_use("run", "methods.unsir"), title="UNSIR")
 register_method("nhle_cwm", on_use("run", "methods.nhle_cwm"), title="NHLE-CWM (reconstruction)")
-register_method("retrain", on_use("run", "methods.retrain"), title="retrained", cost=1.0)
+register_method("retrain", on_use("run", "methods.retrain"), title="retrained")
 
 TEN_LABELS = ((0,), (0, 4), (0, 4, 7, 9), (0, 2, 3, 4, 6, 7, 9))
 HUNDRED_LABELS = tuple(tuple(range(n)) for n in (1, 20, 40, 60))
-for name, title, labels, forget in (
-    ("cifar10", "CIFAR-10", 10, TEN_LABELS),
-    ("cifar100", "CIFAR-100", 100, HUNDRED_LABELS),
-    ("faces", "Faces", 100, HUNDRED_LABELS),
+for name, title, labels, forget, load in (
+    ("cifar10", "CIFAR-10", 10, TEN_LABELS, on_use("load_cifar10", "datasets.cifar")),
+    ("cifar100", "CIFAR-100", 100, HUNDRED_LABELS, on_use("load_cifar100", "datasets.cifar")),
+    ("faces", "Faces", 100, HUNDRED_LABELS, on_use("load_identities", "datasets.faces")),
 ):
-    load = on_use(f"load_{name}", "datasets")
     register_dataset(name, load, labels=labels, forget=forget, title=title, in_files=True)
-load = on_use("load_digits", "datasets")
+load = on_use("load_digits", "datasets.digits")
 register_dataset("digits", load, labels=10, forget=TEN_LABELS, title="Digits")
 
 register_model("resnet18", on_use("resnet18", "models"), title="ResNet18", recipe=CIFAR)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,9 @@ from research.arrays import Float32s
 from research.datasets import ImageSet, load_set
 from research.grid import BASE, Cell
 from research.methods import linear_filtration, mask, osr
+from research.registry import DATASETS
 from research.results.collect import store_outcome
-from research.suites import SUITES, Study
+from research.suites import Study
 from research.task import Base, Outcome, Task
 from research.training import Images, timed
 
@@ -42,6 +42,16 @@ METHODS = {"osr": osr.run, "mask": mask.run, "linear_filtration": linear_filtrat
 # With a larger tolerance, strengths from 1000 stop where the digits shown still change.
 HEAD = LogisticRegression(tol=1e-8, max_iter=5000)
 STRENGTHS = (100.0, 300.0, 1000.0, 3000.0)  # C, the inverse of the penalty
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How all heads are fitted."""
+
+    network: str
+    sha256: str
+    C: float
+    log_loss: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +87,12 @@ def embed(session: Any, images: Tensor) -> Tensor:
     return F.normalize(torch.cat([torch.from_numpy(found) for found in rows]))
 
 
-def best_strength(images: Images) -> dict[str, Any]:
+def best_strength(images: Images) -> tuple[float, dict[str, float]]:
     """Choose C by the log-loss on held-out folds of the training images."""
     search = GridSearchCV(HEAD, {"C": STRENGTHS}, scoring="neg_log_loss", cv=3, refit=False)
     search.fit(images.pixels.double().numpy(), images.labels.numpy())
-    losses = -search.cv_results_["mean_test_score"]
-    by_strength = {str(C): loss for C, loss in zip(STRENGTHS, losses, strict=True)}
-    return {"C": search.best_params_["C"], "log_loss_by_C": by_strength}
+    losses = zip(STRENGTHS, -search.cv_results_["mean_test_score"], strict=True)
+    return search.best_params_["C"], {f"{strength:g}": loss for strength, loss in losses}
 
 
 def fit_head(images: Images, strength: float) -> nn.Linear:
@@ -96,39 +105,37 @@ def fit_head(images: Images, strength: float) -> nn.Linear:
     return layer
 
 
-def fit_retained(task: Task, method: str, config: dict[str, Any]) -> tuple[Base, Outcome]:
+def fit_retained(task: Task, method: str, strength: float) -> tuple[Base, Outcome]:
     """Fit a head on the training images of retained labels, all of them for the base model."""
     retained = torch.tensor(task.retained)
     kept = task.train_images.at(torch.isin(task.train_images.labels, retained))
     seconds: dict[str, float] = {}
     with timed(seconds, "total", task.device):
-        head = fit_head(Images(kept.pixels, torch.searchsorted(retained, kept.labels)), config["C"])
+        head = fit_head(Images(kept.pixels, torch.searchsorted(retained, kept.labels)), strength)
     model = OnFeatures(head, task.train_images, task.test_images)
-    logits, settings = model.test_logits, config | {"images": len(kept)}
-    outcome = Outcome({method: softmax(logits, axis=1)}, seconds, settings, {method: logits})
+    logits, config = model.test_logits, {"images": len(kept)}
+    outcome = Outcome({method: softmax(logits, axis=1)}, seconds, config, {method: logits})
     return model, outcome
 
 
-def run(study: Study, faces: ImageSet, network: Path, out: Path) -> None:
+def run(set: str, images: ImageSet, network: Path, out: Path) -> None:
     """Fit the heads of all cells, run the methods that need outputs alone, and store both."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)  # the file claims that a batch is one row
-    content, started = network.read_bytes(), time.perf_counter()
+    content = network.read_bytes()
     session = onnxruntime.InferenceSession(content)
-    train = Images(embed(session, faces.train_images), faces.train_labels)
-    test = Images(embed(session, faces.test_images), faces.test_labels)
-    config: dict[str, Any] = {
-        "network": network.name,
-        "sha256": hashlib.sha256(content).hexdigest(),
-    }
-    config |= {"feature_seconds": time.perf_counter() - started} | best_strength(train)
+    train = Images(embed(session, images.train_images), images.train_labels)
+    test = Images(embed(session, images.test_images), images.test_labels)
+    strength, losses = best_strength(train)
+    recipe: Any = Recipe(network.name, hashlib.sha256(content).hexdigest(), strength, losses)
+    study = Study(set, NAME, recipe, judged_per_label=10)
     models: dict[Cell, Base] = {}
     for cell in study.cells():
         task = Task(
             train_images=train,
             test_images=test,
-            classes=len(faces.classes),
+            classes=DATASETS[set].labels,
             removed=cell.removed,
             seed=cell.seed,
             study=study,
@@ -136,10 +143,10 @@ def run(study: Study, faces: ImageSet, network: Path, out: Path) -> None:
             build=lambda labels, seed: nn.LazyLinear(labels),
         )
         method = "base" if cell.forget == BASE else "retrain"
-        models[cell], outcome = fit_retained(task, method, config)
-        store_outcome(out, cell, method, outcome, task)
+        models[cell], outcome = fit_retained(task, method, strength)
+        store_outcome(out, cell, method, outcome, task, {})
         for name, remove in METHODS.items() if cell.removed else ():
-            store_outcome(out, cell, name, remove(task), task)
+            store_outcome(out, cell, name, remove(task), task, {})
         print(f"{cell}: {outcome.seconds['total']:.0f} s", flush=True)
 
 
@@ -149,9 +156,7 @@ def main() -> None:
     for name in ("data", "network", "out"):
         parser.add_argument(name, type=Path)
     options = parser.parse_args()
-    resnet18 = next(study for study in SUITES["paper"] if study.set == "faces")
-    study = replace(resnet18, architecture=NAME, retrained_only=())
-    run(study, load_set("faces", options.data), options.network, options.out)
+    run("faces", load_set("faces", options.data), options.network, options.out)
 
 
 if __name__ == "__main__":

@@ -28,13 +28,13 @@ from torch import Tensor
 from research.arrays import Floats
 from research.grid import BASE, Cell, select
 from research.machine import machine
+from research.registry import METHODS
 from research.results.files import read_result, stored_cells
-from research.tables.aggregate import Judge
+from research.tables.judge import Judge
 from unlabel import metrics
 
 STORED = Path(__file__).parent / "stored"
 PAPER = STORED / "paper"
-METHODS = ("osr", "mask", "unsir", "nhle_cwm")
 
 FOLDS = 5
 REPEATS = 3  # networks per fold, whose outputs are averaged; each is stopped by another fold
@@ -84,8 +84,12 @@ def read_outputs(cell: Cell) -> Outputs:
         [column for column in judge.labels if column not in cell.removed],
         judge.is_removed,
         found["retrain"],
-        judge.probabilities(again, "retrain", judge.retained),
-        {name: judge.on_retained(found[name]) for name in METHODS if name in found},
+        judge.probabilities(again, "retrain"),
+        {
+            name: judge.on_retained(output)
+            for name, output in found.items()
+            if name in METHODS and name != "retrain"
+        },
     )
 
 

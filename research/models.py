@@ -5,33 +5,25 @@ from __future__ import annotations
 import hashlib
 import io
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from research.registry import choose
+from research.registry import MODELS, choose
 from research.settings import VIT_SIDE
-from research.torchvision_cpu import EncoderBlock, VisionTransformer, mobilenet_v2, resnet18
+from research.torchvision_cpu import EncoderBlock, VisionTransformer
+from research.torchvision_cpu import mobilenet_v2 as imagenet_mobilenet_v2
+from research.torchvision_cpu import resnet18 as imagenet_resnet18
 from unlabel import UnlabelError
 
 MOBILENET_ADDRESS = "https://download.pytorch.org/models/mobilenet_v2-b0353104.pth"
 MOBILENET_SHA256 = "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889"
 
 
-def build(architecture: str, classes: int, *, pretrained: Path | None = None) -> nn.Module:
-    """Build a network with fresh weights, or with ImageNet weights below a fresh head.
-
-    Parameters
-    ----------
-    architecture : {"resnet18", "allcnn", "mobilenet_v2", "vit_b_16", "small"}
-        ResNet18 is the CIFAR variant, with a first convolution of 3x3 and no max-pooling.
-        ViT-B/16 takes images of 128 pixels, the others any.
-    classes : int
-        The number of labels.
-    pretrained : path, optional
-        torchvision's file of ImageNet weights, for MobileNetV2 only.
+def build(architecture: str, classes: int) -> nn.Module:
+    """Build a registered network with fresh weights.
 
     Examples
     --------
@@ -39,14 +31,17 @@ def build(architecture: str, classes: int, *, pretrained: Path | None = None) ->
     >>> network(torch.zeros(2, 3, 8, 8)).shape
     torch.Size([2, 10])
     """
-    fresh = choose(ARCHITECTURES, architecture, "architecture")
+    return choose(MODELS, architecture, "model").build(classes)
+
+
+def build_pretrained(architecture: str, classes: int, weights: Path | None) -> nn.Module:
+    """Build a registered network with ImageNet weights below a fresh head."""
+    pretrained = choose(MODELS, architecture, "model").pretrained
     if pretrained is None:
-        return fresh(classes)
-    if architecture != "mobilenet_v2":
         raise UnlabelError(
             f"There are no ImageNet weights for {architecture}: train it from scratch."
         )
-    return _pretrained_mobilenet(classes, pretrained)
+    return pretrained(classes, weights)
 
 
 def head(model: nn.Module) -> nn.Linear:
@@ -81,19 +76,22 @@ def compile_blocks(model: nn.Module) -> None:
             layer.compile(dynamic=False)
 
 
-def _resnet18(classes: int) -> nn.Module:
-    model: nn.Module = resnet18(num_classes=classes)
+def resnet18(classes: int) -> nn.Module:
+    """Build the CIFAR variant, with a first convolution of 3x3 and no max-pooling."""
+    model: nn.Module = imagenet_resnet18(num_classes=classes)
     model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     model.maxpool = nn.Identity()
     return model
 
 
-def _mobilenet_v2(classes: int) -> nn.Module:
-    model: nn.Module = mobilenet_v2(num_classes=classes)
+def mobilenet_v2(classes: int) -> nn.Module:
+    """Build torchvision's MobileNetV2."""
+    model: nn.Module = imagenet_mobilenet_v2(num_classes=classes)
     return model
 
 
-def _vit_b_16(classes: int) -> nn.Module:
+def vit_b_16(classes: int) -> nn.Module:
+    """Build ViT-B/16 for images of 128 pixels, and for no others."""
     return VisionTransformer(
         image_size=VIT_SIDE,
         patch_size=16,
@@ -127,7 +125,7 @@ def _layers(*shapes: tuple[int, int, int]) -> Iterator[nn.Module]:
         before = channels
 
 
-def _allcnn(classes: int) -> nn.Module:
+def allcnn(classes: int) -> nn.Module:
     """Build All-CNN-C with batch norm: strides instead of pooling.
 
     Its last layer, a 1x1 convolution whose outputs are averaged, is written as the equivalent
@@ -138,20 +136,19 @@ def _allcnn(classes: int) -> nn.Module:
     return _convolutional(layers, 192, classes)
 
 
-def _small(classes: int) -> nn.Module:
+def small(classes: int) -> nn.Module:
+    """Build three layers for small images."""
     return _convolutional(_layers((32, 3, 1), (64, 3, 2), (64, 3, 1)), 64, classes)
 
 
-ARCHITECTURES: dict[str, Callable[[int], nn.Module]] = {
-    "resnet18": _resnet18,
-    "allcnn": _allcnn,
-    "mobilenet_v2": _mobilenet_v2,
-    "vit_b_16": _vit_b_16,
-    "small": _small,
-}
+def pretrained_mobilenet(classes: int, weights: Path | None) -> nn.Module:
+    """Build MobileNetV2 with torchvision's ImageNet weights below a fresh head.
 
-
-def _pretrained_mobilenet(classes: int, file: Path) -> nn.Module:
+    `weights` is their file or its folder, by default the folder where torchvision keeps them.
+    """
+    file = weights or Path(torch.hub.get_dir(), "checkpoints")
+    if file.suffix != ".pth":
+        file /= MOBILENET_ADDRESS.rpartition("/")[2]
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -164,7 +161,6 @@ def _pretrained_mobilenet(classes: int, file: Path) -> nn.Module:
         )
     # The package's only torch.load, which reads a pickle. It only ever gets the bytes whose
     # checksum is above, and weights_only restricts even those to tensors.
-    weights = torch.load(io.BytesIO(content), weights_only=True)
-    model = _mobilenet_v2(classes)
-    load_below_head(model, weights)
+    model = mobilenet_v2(classes)
+    load_below_head(model, torch.load(io.BytesIO(content), weights_only=True))
     return model

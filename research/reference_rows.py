@@ -28,7 +28,7 @@ from research.arrays import Columns, Float64s, Floats
 from research.grid import BASE, Cell
 from research.machine import machine
 from research.results.files import read_result, stored_cells
-from research.tables.captions import network
+from research.tables.names import network
 from unlabel import OutputFilter, UnlabelError, metrics
 from unlabel.evaluation import load_cifar10
 
@@ -44,6 +44,13 @@ BAND = (0.05, 0.5, 0.95)
 Values = dict[str, float]
 
 
+def halves(truth: Columns) -> tuple[Columns, Columns]:
+    """Return the rows to draw from and those that are judged, half of each label's."""
+    shuffled = np.random.default_rng(0).permutation(len(truth))
+    by_label = shuffled[np.argsort(truth[shuffled], kind="stable")]
+    return np.sort(by_label[::2]), np.sort(by_label[1::2])
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """The outputs of a model, the labels to remove, and the two halves of the rows."""
@@ -56,9 +63,7 @@ class Task:
 
     @cached_property
     def halves(self) -> tuple[Columns, Columns]:
-        shuffled = np.random.default_rng(0).permutation(len(self.truth))
-        by_label = shuffled[np.argsort(self.truth[shuffled], kind="stable")]
-        return np.sort(by_label[::2]), np.sort(by_label[1::2])
+        return halves(self.truth)
 
     @cached_property
     def retained(self) -> Columns:

@@ -15,10 +15,10 @@ from torch import nn
 from research.datasets import load_set
 from research.files import plain
 from research.grid import BASE, Cell
-from research.models import MOBILENET_ADDRESS, build, compile_blocks, load_below_head
-from research.progress import Progress, no_progress
-from research.results.collect import store_outcome
-from research.results.files import read_facts
+from research.models import build, build_pretrained, compile_blocks, load_below_head
+from research.registry import DATASETS
+from research.results.collect import Values, store_outcome
+from research.results.files import Facts, read_facts
 from research.settings import Pretraining, Recipe
 from research.suites import Study
 from research.task import Base, Outcome, Task
@@ -27,7 +27,6 @@ from research.weights import facts_beside, save_weights
 from unlabel import UnlabelError
 
 PRETRAINING_SEED = 0
-MOBILENET_FILE = MOBILENET_ADDRESS.rpartition("/")[2]
 
 
 class Resources:
@@ -49,38 +48,36 @@ class Resources:
         self.data = data
         self.imagenet = imagenet
         self.device = device
-        self._progress: Progress = no_progress
         # One entry each: pieces come in the order of their sets, architectures and seeds.
         self._images_or_error = lru_cache(maxsize=1)(self._load_images)
         self._base = lru_cache(maxsize=1)(self._load_base)
         torch.backends.cudnn.allow_tf32 = False  # training uses bfloat16, evaluation float32
 
-    def task(self, study: Study, cell: Cell, progress: Progress) -> Task:
-        """Make the task of a cell; loading its image set reports to `progress` first."""
-        self._progress = progress
-        train_images, test_images, classes = self._images(study.set)
+    def task(self, study: Study, cell: Cell) -> Task:
+        """Make the task of a cell."""
+        train_images, test_images = self._images(study.set)
         return Task(
             train_images=train_images,
             test_images=test_images,
-            classes=classes,
+            classes=DATASETS[study.set].labels,
             removed=cell.removed,
             seed=cell.seed,
             study=study,
             load_base=partial(self._base, study, cell.seed),
             build=partial(self.build, study),
-            progress=progress,
         )
 
     def build(self, study: Study, classes: int, seed: int) -> nn.Module:
         """Build a model on the device with the weights that its training starts from."""
         recipe = study.recipe
-        imagenet = self._imagenet_file() if recipe.start == "ImageNet-1K" else None
         with seeded(seed):
-            model = build(study.architecture, classes, pretrained=imagenet)
+            if recipe.start == "ImageNet-1K":
+                model = build_pretrained(study.architecture, classes, self.imagenet)
+            else:
+                model = build(study.architecture, classes)
         if study.pretraining is not None:
-            load_below_head(
-                model, load_file(self._pretrained(study.architecture, study.pretraining))
-            )
+            weights = self._pretrained(study.architecture, study.pretraining)
+            load_below_head(model, load_file(weights))
         return self._on_device(model, recipe)
 
     def _on_device(self, model: nn.Module, recipe: Recipe) -> nn.Module:
@@ -94,12 +91,11 @@ class Resources:
         """Return the file of pretrained weights, after pretraining if it is missing."""
         file = self.out / "weights" / f"pretrained-{pretraining.set}-{architecture}.safetensors"
         if not file.exists():
-            train_images, test_images, classes = self._images(pretraining.set)
+            train_images, test_images = self._images(pretraining.set)
             with seeded(PRETRAINING_SEED):
-                model = self._on_device(build(architecture, classes), pretraining.recipe)
-            seconds = train(
-                model, train_images, pretraining.recipe, PRETRAINING_SEED, self._progress
-            )
+                model = build(architecture, DATASETS[pretraining.set].labels)
+            model = self._on_device(model, pretraining.recipe)
+            seconds = train(model, train_images, pretraining.recipe, PRETRAINING_SEED)
             right = logits_of(model, test_images).argmax(axis=1) == test_images.labels.cpu().numpy()
             facts = asdict(pretraining) | {"accuracy": right.mean(), "seconds": seconds["total"]}
             save_weights(model, file, plain(facts))
@@ -109,77 +105,53 @@ class Resources:
             )
         return file
 
-    def train_base(self, study: Study, seed: int, progress: Progress) -> None:
-        """Train a base model and store its weights and logits."""
+    def train_base(self, study: Study, seed: int) -> Values:
+        """Train a base model, store its weights and logits, and return its values."""
         cell = Cell(study.set, study.architecture, seed, BASE)
-        task = self.task(study, cell, progress)
+        task = self.task(study, cell)
         model = self.build(study, task.classes, seed)
-        seconds = train(model, task.train_images, study.recipe, seed, progress)
+        seconds = train(model, task.train_images, study.recipe, seed)
         base = Base(model, task.train_images, task.test_images)
-        config = asdict(study.recipe) | {"seed": seed, "images": len(task.train_images)}
+        config: Facts = {"images": len(task.train_images)}
         if study.pretraining is not None:
-            config["pretraining"] = facts_beside(
-                self._pretrained(study.architecture, study.pretraining)
-            )
+            pretrained = self._pretrained(study.architecture, study.pretraining)
+            config["pretraining"] = facts_beside(pretrained)
         outcome = Outcome(
             confidences={"base": softmax(base.test_logits, axis=1)},
-            seconds=seconds,
             config=config,
             logits={"base": base.test_logits},
         )
         save_weights(model, cell.weights(self.out))
-        store_outcome(self.out, cell, "base", outcome, task)
         self._base.cache_clear()
+        return store_outcome(self.out, cell, "base", outcome, task, seconds)
 
     def _load_base(self, study: Study, seed: int) -> Base:
         cell = Cell(study.set, study.architecture, seed, BASE)
         weights, folder = cell.weights(self.out), cell.file(self.out, "").parent
         if read_facts(self.out, cell) is None:
             raise UnlabelError("The base model could not be trained.")
-        if not weights.exists():
-            raise UnlabelError(
-                f"{weights} is missing, and the results of {cell} depend on it: restore it, or "
-                f"delete {folder} to start over."
-            )
-        train_images, test_images, classes = self._images(study.set)
-        model = self.build(study, classes, seed)
+        model = self.build(study, DATASETS[study.set].labels, seed)
         try:
             model.load_state_dict(load_file(weights))
-        except (SafetensorError, RuntimeError) as error:
+        except (OSError, SafetensorError, RuntimeError) as error:
             raise UnlabelError(
-                f"{weights} is damaged: restore it, or delete {folder} to start over."
+                f"{weights} is missing or damaged, and the results of {cell} depend on it: restore "
+                f"it, or delete {folder} to start over."
             ) from error
-        return Base(model.eval(), train_images, test_images)
+        return Base(model.eval(), *self._images(study.set))
 
-    def _images(self, name: str) -> tuple[Images, Images, int]:
+    def _images(self, name: str) -> tuple[Images, Images]:
         found = self._images_or_error(name)
         if isinstance(found, UnlabelError):
             raise found
         return found
 
-    def _load_images(self, name: str) -> tuple[Images, Images, int] | UnlabelError:
+    def _load_images(self, name: str) -> tuple[Images, Images] | UnlabelError:
         try:
-            loaded = load_set(name, self.data, self._progress)
+            loaded = load_set(name, self.data)
         except UnlabelError as error:  # cached: a missing set is not looked for again
             return error
         return (
             Images.from_tensors(loaded.train_images, loaded.train_labels, self.device),
             Images.from_tensors(loaded.test_images, loaded.test_labels, self.device),
-            len(loaded.classes),
         )
-
-    def _imagenet_file(self) -> Path:
-        if self.imagenet is not None:
-            is_folder = self.imagenet.is_dir()
-            return self.imagenet / MOBILENET_FILE if is_folder else self.imagenet
-        cached = Path(torch.hub.get_dir(), "checkpoints", MOBILENET_FILE)  # as torchvision does
-        if not cached.exists():
-            cached.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                torch.hub.download_url_to_file(MOBILENET_ADDRESS, str(cached), progress=False)
-            except OSError as error:
-                raise UnlabelError(
-                    f"{MOBILENET_ADDRESS} could not be fetched ({error}): give {MOBILENET_FILE} "
-                    "with --weights."
-                ) from error
-        return cached

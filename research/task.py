@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from research.arrays import Float32s, Floats
-from research.progress import Progress, no_progress
 from research.registry import Labels
 from research.suites import Study
 from research.training import Images, logits_of
@@ -66,8 +65,6 @@ class Task:
         Returns the base model, which no method may change.
     build : callable
         Returns an untrained model on the device, for a number of labels and a seed.
-    progress : callable
-        Called with the fraction of a long training that is done.
     """
 
     train_images: Images
@@ -78,7 +75,6 @@ class Task:
     study: Study
     load_base: Callable[[], Base]
     build: Callable[[int, int], nn.Module]
-    progress: Progress = no_progress
 
     @property
     def base(self) -> Base:
@@ -103,13 +99,14 @@ class Outcome:
     Attributes
     ----------
     confidences : dict of arrays
-        Probabilities of all test rows, by the name of the method or its variant.
+        Probabilities of all test rows, one column per label or per retained label, by the name of
+        the method. Methods with several outputs add an underscore and a name of each.
     seconds : dict of float
-        Wall clock by component, with the device synchronised.
+        Wall clock by component, with the device synchronised; by default, that of the whole method.
     config : dict
-        The settings as used.
-    logits : dict of arrays
-        The logits of each test row, to be stored.
+        What there is to know beside the study's settings of the method.
+    logits : dict of arrays, optional
+        The logits of each test row, to be stored; by default, the logarithms of the confidences.
     matrices : dict of arrays
         Factors for the base model's logits, to be stored.
     filter : OutputFilter, optional
@@ -118,9 +115,9 @@ class Outcome:
     """
 
     confidences: dict[str, Floats]
-    seconds: dict[str, float]
+    seconds: dict[str, float] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
-    logits: dict[str, Float32s] = field(default_factory=dict)
+    logits: Mapping[str, Floats] | None = None
     matrices: dict[str, Floats] = field(default_factory=dict)
     filter: OutputFilter | None = None
     condition: float | None = None

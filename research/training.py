@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from research.arrays import Float32s
 from research.augmentation import as_input, mixing, training_inputs
 from research.models import head
-from research.progress import Progress, no_progress
 from research.settings import Recipe
 
 EVALUATION_BATCH = 1000
@@ -70,7 +69,6 @@ def train(
     images: Images,
     recipe: Recipe,
     seed: int,
-    progress: Progress = no_progress,
 ) -> dict[str, float]:
     """Train a model in place; return the seconds per epoch and in total."""
     device = images.pixels.device
@@ -86,7 +84,7 @@ def train(
     model.train()
     torch.backends.cudnn.benchmark = True  # pays off here, where shapes never change
     with seeded(seed):
-        for epoch in range(recipe.epochs):
+        for _ in range(recipe.epochs):
             order = torch.randperm(len(images), generator=random, device=device)
             for step in range(steps):
                 rows = order[step * batch : (step + 1) * batch]
@@ -102,7 +100,6 @@ def train(
                 optimiser.step()
                 optimiser.zero_grad()
                 schedule.step()
-            progress((epoch + 1) / recipe.epochs)
     torch.backends.cudnn.benchmark = False
     model.eval()
     total = now(device) - started

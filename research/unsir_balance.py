@@ -1,19 +1,19 @@
-"""UNSIR on 100 labels: forgetting against keeping, for several rates of impairing.
+"""UNSIR on 100 labels: forgetting against keeping by the rate of impairing, and its rows anew.
 
-python -m research.unsir_balance DATA WEIGHTS MODELS
+python -m research.unsir_balance DATA OUT [--weights FILE] [--stop-after SECONDS] [NETWORK ...]
 
-DATA is the folder of image sets, WEIGHTS torchvision's file of ImageNet weights for MobileNetV2,
-or its folder, and MODELS the folder that the base model is kept in. The base model is MobileNetV2
-on the faces at 64 pixels. All of it takes an hour on two processors. The settings are chosen on one
-set of labels and kept for the others. Results are written to `stored/unsir-balance.json`, where
-`unsir_again.py` finds the settings that it starts from.
+Only logits are committed, so the base models are trained again. Several rates of impairing and ways
+to repair are tried on one set of labels; the best of them is kept for the other sets, and every
+method that starts from the base model is run again. OUT resumes where it left off. Its folders then
+replace those of the committed results, its trials those in `stored/unsir`, and the settings that it
+prints belong into `research.suites`. It needs a GPU.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import groupby
@@ -23,39 +23,48 @@ from typing import Any
 import torch
 from scipy.special import softmax
 
-from research.grid import select
+from research.files import whole_file
+from research.grid import BASE, select
 from research.methods import unsir
-from research.progress import no_progress
 from research.resources import Resources
 from research.results.collect import full_precision, hardware
-from research.settings import Nhle, Recipe, Unsir
-from research.suites import Study
+from research.results.files import Facts, Result, read_result, stored_cells, write_result
+from research.runner import pieces_left, report_failures, run_pieces
+from research.settings import Unsir
+from research.suites import SUITES, Study
 from research.task import Task
 from research.training import generator, logits_of
 
-STORED = Path(__file__).parent / "stored" / "unsir-balance.json"
-STUDY = Study(
-    "faces",
-    "mobilenet_v2",
-    Recipe(epochs=10, batch=128, rate=0.05, start="ImageNet-1K", side=64, weight_decay=1e-4),
-    # 500 are all images of a label.
-    Unsir(noise_images=25, noise_share=0.5, retain_a_class=500, batch=128, clip=1.0),
-    Nhle(rate=1e-4),
-)
-CHOSEN_ON, OTHERS = "F2", ("F1", "F3", "F4")
-IMPAIR_RATES = (0.05, 0.1, 0.15, 0.2, 0.3)
-REPAIR = ((0.01, 1), (0.02, 2))  # rate, epochs
-LARGEST_A_F, LARGEST_LOSS = 0.05, 0.06  # the aim: both values below these
+COMMITTED = Path(__file__).parent / "stored" / "paper"
+CHOSEN_ON = "F2"
+# 500 are all images of a label; noise is half of the images that impair.
+START = Unsir(noise_images=25, noise_share=0.5, retain_a_class=500, batch=128, clip=1.0)
+# Rates of impairing, and ways to repair: a rate and a number of epochs.
+GRIDS: dict[str, tuple[tuple[float, ...], tuple[tuple[float, int], ...]]] = {
+    "cifar100/mobilenet_v2": ((0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4), ((0.02, 2),)),
+    "faces/vit_b_16": ((0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3), ((0.02, 2), (0.05, 4))),
+}
+LARGEST_A_F, LARGEST_LOSS = 0.05, 0.05  # the aim: both values at most these
 
 Trial = dict[str, Any]
+
+
+def grid_of(network: str) -> list[Unsir]:
+    """List the settings to try on a network."""
+    rates, repairs = GRIDS[network]
+    return [
+        replace(START, impair_rate=rate, repair_rate=repair_rate, repair_epochs=epochs)
+        for rate in rates
+        for repair_rate, epochs in repairs
+    ]
 
 
 def task_of(study: Study, forget: str, resources: Resources) -> Task:
     """Make the task of a set of labels, after training the base model if it is missing."""
     (cell,) = select(study.cells(), [f"s0/{forget}"])
     if not cell.base.weights(resources.out).exists():
-        resources.train_base(study, 0, no_progress)
-    return resources.task(study, cell, no_progress)
+        resources.train_base(study, 0)
+    return resources.task(study, cell)
 
 
 def trials(task: Task, grid: list[Unsir]) -> Iterator[Trial]:
@@ -88,14 +97,13 @@ def judged(task: Task, model: torch.nn.Module, settings: Unsir) -> Trial:
         full_precision(softmax(logits, axis=1), labels, task)
         for logits in (task.base.test_logits, logits_of(model, task.test_images))
     )
-    trial = {
-        "settings": asdict(settings),
+    values = {
         "A_F": float(after["A_F"]),
         "A_R": float(after["A_R"]),
         "lost": float(before["A_R"] - after["A_R"]),
     }
-    print(trial, flush=True)
-    return trial
+    print(settings.impair_rate, settings.repair_rate, settings.repair_epochs, values, flush=True)
+    return {"settings": asdict(settings), **values}
 
 
 def best(tried: list[Trial]) -> Unsir:
@@ -109,22 +117,68 @@ def distance(trial: Trial) -> float:
     return float(max(trial["A_F"] / LARGEST_A_F, trial["lost"] / LARGEST_LOSS))
 
 
-def main(data: Path, weights: Path, models: Path) -> None:
-    """Run the trials, choose the settings with the best balance, and write both."""
+def with_unsir(study: Study, settings: Unsir) -> Study:
+    """Set up a study with these settings of UNSIR."""
+    return replace(study, settings={**study.settings, "unsir": settings})
+
+
+def balanced(study: Study, grid: list[Unsir], resources: Resources) -> Study:
+    """Set up a study with the settings of the best balance; the trials are stored in OUT."""
+    file = resources.out / "unsir" / f"{study.set}-{study.architecture}.json"
+    if not file.exists():
+        task = task_of(with_unsir(study, START), CHOSEN_ON, resources)
+        found = list(trials(task, grid))
+        facts = {"hardware": hardware(resources.device), "chosen": asdict(best(found))}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(file) as part:
+            text = json.dumps(facts | {"trials": found}, indent=1)
+            part.write_text(text + "\n", encoding="utf-8")
+    chosen = Unsir(**json.loads(file.read_text(encoding="utf-8"))["chosen"])
+    print(study.set, study.architecture, chosen, flush=True)
+    return with_unsir(study, chosen)
+
+
+def copy_retrained(study: Study, out: Path) -> None:
+    """Copy the committed results of the retrained models, without those of other methods."""
+    for cell in stored_cells(COMMITTED):
+        of_study = (cell.set, cell.architecture) == (study.set, study.architecture)
+        if of_study and cell.forget != BASE and not cell.file(out, ".json").exists():
+            result = read_result(COMMITTED, cell)
+            if result is not None:
+                logits = {"retrain": result.arrays["retrain"]}
+                write_result(out, Result(cell, _of_retrained(result.facts), logits))
+
+
+def _of_retrained(facts: Facts) -> Facts:
+    kept = {name: value for name, value in facts.items() if name != "condition"}
+    for name in ("failed", "full_precision", "made", "seconds"):
+        kept[name] = {key: value for key, value in facts[name].items() if key == "retrain"}
+    return kept | {"methods": ["retrain"], "config": {"training": facts["config"]["training"]}}
+
+
+def main() -> None:
+    """Run what is left."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("networks", nargs="*", default=list(GRIDS), metavar="NETWORK")
+    parser.add_argument("--weights", type=Path)
+    parser.add_argument("--stop-after", type=float, default=float("inf"))
+    arguments = parser.parse_args()
+    if others := {*arguments.networks} - {*GRIDS}:
+        parser.error(f"{min(others)} is not one of {', '.join(GRIDS)}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    resources = Resources(models, data, weights, device)
-    grid = [
-        replace(STUDY.unsir, impair_rate=impair_rate, repair_rate=rate, repair_epochs=epochs)
-        for impair_rate in IMPAIR_RATES
-        for rate, epochs in REPAIR
-    ]
-    found = {CHOSEN_ON: list(trials(task_of(STUDY, CHOSEN_ON, resources), grid))}
-    chosen = best(found[CHOSEN_ON])
-    for forget in OTHERS:
-        found[forget] = list(trials(task_of(STUDY, forget, resources), [chosen]))
-    facts = {"hardware": hardware(device), "chosen": asdict(chosen), "trials": found}
-    STORED.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    resources = Resources(arguments.out, arguments.data, arguments.weights, device)
+    studies = []
+    for study in SUITES["paper"]:
+        network = f"{study.set}/{study.architecture}"
+        if network in arguments.networks:
+            copy_retrained(study, arguments.out)
+            studies.append(balanced(study, grid_of(network), resources))
+    left = pieces_left(studies, arguments.out, ["s0"])
+    left = [piece for piece in left if piece.method != "retrain"]
+    report_failures(run_pieces(left, resources, arguments.stop_after))
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main()

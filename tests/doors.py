@@ -1,29 +1,43 @@
-"""The ways into unlabel, under the names of the design: what is renamed is renamed here, once.
+"""The ways into unlabel and its experiments, under the names of the design: renamed here, once.
 
 Modules are imported on use, since the core's tests run without the extras.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from unlabel import AnswerRule, LabelPlan, OutputFilter
+from unlabel import AnswerRule, LabelPlan, OutputFilter, UnlabelError
 from unlabel.fitting import fit_filter
 
 __all__ = [
     "apply",
     "apply_table",
+    "as_suite",
     "at_temperature",
+    "build_network",
     "draft",
     "evaluate",
     "explore",
     "fit",
+    "load_set",
     "mask",
+    "method_names",
+    "pieces_left",
+    "replace_method",
+    "research_tables",
     "run",
+    "run_method",
+    "run_study",
     "serve_once",
+    "settings_of",
+    "store",
+    "stored",
     "to_onnx",
     "to_torch",
     "with_kind",
+    "with_settings",
 ]
 
 
@@ -150,3 +164,97 @@ def to_onnx(
     from unlabel.onnx import attach
 
     return attach(model, filter, kind, output=tensor)
+
+
+def method_names() -> list[str]:
+    """Return the names of the methods of the experiments, in the order in which they run."""
+    from research.registry import METHODS
+
+    return [*METHODS]
+
+
+def run_method(name: str, task: Any) -> Any:
+    """Return what a method of the experiments makes of a task."""
+    from research.registry import METHODS
+
+    return METHODS[name].run(task)
+
+
+def replace_method(patch: Any, name: str, around: Callable[[Any], Any]) -> None:
+    """Run something else, made of a method of the experiments, until a patch is undone."""
+    from research.registry import METHODS
+
+    patch.setitem(METHODS, name, replace(METHODS[name], run=around(METHODS[name].run)))
+
+
+def settings_of(study: Any, method: str) -> Any:
+    """Return the settings of a method in a study."""
+    return study.settings[method]
+
+
+def with_settings(study: Any, method: str, **changes: Any) -> Any:
+    """Return a study with other settings of a method."""
+    changed = replace(study.settings[method], **changes)
+    return replace(study, settings={**study.settings, method: changed})
+
+
+def as_suite(patch: Any, study: Any, suite: str = "quick") -> None:
+    """Run one study in place of a suite, until a patch is undone."""
+    from research.suites import SUITES
+
+    patch.setitem(SUITES, suite, (study,))
+
+
+def run_study(out: Path, *only: str, suite: str = "quick", **options: Any) -> dict[str, list[str]]:
+    """Run the unfinished pieces of a suite, and return those that failed, by error message."""
+    from research.runner import run_studies
+    from research.suites import chosen
+
+    return run_studies(chosen(suite), out=out, only=only, **options)
+
+
+def pieces_left(study: Any, out: Path, *only: str) -> list[str]:
+    """Return the pieces of a study that are not finished, each with its cell and its method."""
+    from research.runner import pieces_left
+
+    return [str(piece) for piece in pieces_left((study,), out, only)]
+
+
+def stored(out: Path, cell: Any) -> Any:
+    """Return the stored result of a cell: its facts, arrays and filter."""
+    from research.results.files import read_result
+
+    return read_result(out, cell)
+
+
+def store(out: Path, cell: Any, facts: Any, arrays: Any = None, filter: Any = None) -> None:
+    """Store the result of a cell."""
+    from research.results.files import Result, write_result
+
+    write_result(out, Result(cell, facts, arrays or {}, filter))
+
+
+def load_set(name: str, folder: Path) -> Any:
+    """Return an image set of the experiments."""
+    from research.datasets import load_set
+
+    return load_set(name, folder)
+
+
+def build_network(name: str, labels: int, pretrained: Path | None = None) -> Any:
+    """Return an untrained network of the experiments, or one with ImageNet weights."""
+    from research import models
+
+    if pretrained is None:
+        return models.build(name, labels)
+    return models.build_pretrained(name, labels, pretrained)
+
+
+def research_tables(results: Any, out: Any) -> str:
+    """Return the printed tables of a folder of results, which are written to another folder."""
+    from commands import research
+
+    code, printed, trouble = research("tables", results, "--out", out)
+    if code:
+        raise UnlabelError(trouble)
+    return printed

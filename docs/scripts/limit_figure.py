@@ -17,11 +17,12 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from figures import INK, STYLE
-from research.tables.captions import network
+from research.tables.names import network
 
 DOCS = Path(__file__).parents[1]
 FOUND = DOCS.parent / "research" / "stored" / "limit.json"
 FORGET = ("F1", "F2", "F3", "F4")
+LEAST_ABOVE_FLOOR = 1.05
 KINDS = {"F": "inputs of removed labels", "R": "inputs of retained labels"}
 METHODS = {
     "limit": "best trained filter",
@@ -68,6 +69,19 @@ def gains(found: Ratios, kind: str) -> list[float]:
     """Return how much nearer than mask the best trained filter comes, the largest first."""
     cells = [key for key in found if key[2:] == (kind, "limit")]
     return sorted((1 - found[key] / found[*key[:3], "mask"] for key in cells), reverse=True)
+
+
+def closed(found: Ratios, kind: str) -> dict[tuple[str, str], float]:
+    """Return how much of mask's excess over the floor the best trained filter closes.
+
+    By network and forget set, where there is an excess.
+    """
+    masks = {key[:2]: value for key, value in found.items() if key[2:] == (kind, "mask")}
+    return {
+        cell: (mask - found[*cell, kind, "limit"]) / (mask - 1)
+        for cell, mask in masks.items()
+        if mask >= LEAST_ABOVE_FLOOR
+    }
 
 
 def table(found: Ratios) -> str:

@@ -7,7 +7,7 @@ import torch
 from sklearn.datasets import load_digits as from_sklearn
 from sklearn.model_selection import train_test_split
 
-from research.datasets.image_set import ImageSet
+from research.datasets import ImageSet
 
 BRIGHTEST = 16
 
@@ -24,8 +24,6 @@ def load_digits() -> ImageSet:
     test.sort()
     labels = digits.target.astype(np.int64)
     return ImageSet(
-        "digits",
-        tuple(map(str, digits.target_names)),
         torch.from_numpy(images[train]),
         torch.from_numpy(labels[train]),
         torch.from_numpy(images[test]),

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image, ImageOps
 
-from research.datasets.image_set import ImageSet
-from research.progress import Progress
+from research.datasets import ImageSet
 from unlabel import UnlabelError
 
 IDENTITIES = 100
@@ -22,7 +21,7 @@ HELD_OUT = 5
 LabelledFiles = list[tuple[Path, int]]
 
 
-def load_identities(folder: Path, progress: Progress) -> ImageSet:
+def load_identities(folder: Path) -> ImageSet:
     """Read ``FOLDER/{train,test}/n000000/0001.jpg``: 100 identities, drawn if there are more.
 
     VGGFace2 itself has different identities in test and train. In that case every fifth image of
@@ -38,10 +37,8 @@ def load_identities(folder: Path, progress: Progress) -> ImageSet:
         held_out = _files(folder / "test" / name) if shared else files[::HELD_OUT]
         train_files += [(file, label) for file in files if file not in held_out]
         test_files += [(file, label) for file in held_out]
-    images = _decoded([file for file, _ in (*train_files, *test_files)], progress)
+    images = _decoded([file for file, _ in (*train_files, *test_files)])
     return ImageSet(
-        "faces",
-        names,
         torch.from_numpy(images[: len(train_files)]),
         torch.tensor([label for _, label in train_files]),
         torch.from_numpy(images[len(train_files) :]),
@@ -51,15 +48,12 @@ def load_identities(folder: Path, progress: Progress) -> ImageSet:
 
 def _identities(folder: Path) -> list[str]:
     try:
-        names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+        return sorted(path.name for path in folder.iterdir() if path.is_dir())
     except OSError as error:
         raise UnlabelError(
             f"{folder} could not be read ({error.strerror}): give the folder that holds train and "
             "test, each with one folder per identity."
         ) from error
-    if not names:
-        raise UnlabelError(f"{folder} has no identities: it needs one folder per identity.")
-    return names
 
 
 def _drawn(names: list[str], folder: Path) -> tuple[str, ...]:
@@ -78,12 +72,11 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _decoded(files: list[Path], progress: Progress) -> npt.NDArray[np.uint8]:
+def _decoded(files: list[Path]) -> npt.NDArray[np.uint8]:
     images = np.empty((len(files), 3, SIDE, SIDE), dtype=np.uint8)
     with ThreadPoolExecutor() as pool:
         for i, image in enumerate(pool.map(_image, files)):
             images[i] = image.transpose(2, 0, 1)
-            progress((i + 1) / len(files))
     return images
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
@@ -34,7 +33,7 @@ def run(task: Task) -> Outcome:
     The result keeps one output per label; the logits of forgotten labels are 0, which can still
     be the largest. Seconds: `finetune`, `masking`.
     """
-    settings, device = task.study.nhle, task.device
+    settings, device = task.study.settings["nhle_cwm"], task.device
     model = copy.deepcopy(task.base.model)
     images = task.train_images.sample_per_label(task.removed, settings.images_a_class, task.seed)
     epochs = settings.epochs_of_many if len(task.removed) > MANY else settings.epochs
@@ -47,7 +46,7 @@ def run(task: Task) -> Outcome:
     return Outcome(
         confidences={"nhle_cwm": softmax(logits, axis=1)},
         seconds=seconds,
-        config=asdict(settings) | {"epochs_run": epochs, "images": len(images)},
+        config={"epochs_run": epochs, "images": len(images)},
         logits={"nhle_cwm": logits},
     )
 

@@ -36,5 +36,6 @@ def run(task: Task) -> Outcome:
             "reference": "training images",
             "rows_a_label_at_most": ROWS_PER_LABEL,
         },
+        logits={},  # the tables apply the filter to the base model's
         filter=fitted,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import torch
 from scipy.special import softmax
 
@@ -21,13 +19,11 @@ def run(task: Task) -> Outcome:
     kept = task.train_images.at(torch.isin(task.train_images.labels, retained))
     columns = torch.searchsorted(retained, kept.labels)
     model = task.build(len(retained), task.seed)
-    seconds = train(
-        model, Images(kept.pixels, columns), task.study.recipe, task.seed, task.progress
-    )
+    seconds = train(model, Images(kept.pixels, columns), task.study.recipe, task.seed)
     logits = logits_of(model, task.test_images)
     return Outcome(
         confidences={"retrain": softmax(logits, axis=1)},
         seconds=seconds,
-        config=asdict(task.study.recipe) | {"seed": task.seed, "images": len(kept)},
+        config={"images": len(kept)},
         logits={"retrain": logits},
     )

@@ -10,8 +10,7 @@ Adam, which impairs and repairs far worse.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import asdict
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
@@ -21,14 +20,7 @@ from torch import Tensor, nn
 from research.augmentation import as_input
 from research.settings import Unsir
 from research.task import Outcome, Task
-from research.training import (
-    Images,
-    autocast,
-    descend,
-    generator,
-    logits_of,
-    timed,
-)
+from research.training import Images, autocast, descend, generator, logits_of, timed
 
 NOISE_BATCH = 1024  # images made at a time; one batch can hold several labels
 
@@ -38,7 +30,7 @@ def run(task: Task) -> Outcome:
 
     The result keeps one output per label. Seconds: `noise`, `retain`, `impair`, `repair`.
     """
-    settings, device = task.study.unsir, task.device
+    settings, device = task.study.settings["unsir"], task.device
     model = copy.deepcopy(task.base.model)
     random = generator(task.seed, device)
     seconds: dict[str, float] = {}
@@ -54,14 +46,14 @@ def run(task: Task) -> Outcome:
     return Outcome(
         confidences={"unsir": softmax(logits, axis=1)},
         seconds=seconds,
-        config=asdict(settings) | {"retained_images": len(retained)},
+        config={"retained_images": len(retained)},
         logits={"unsir": logits},
     )
 
 
 def noise_of(task: Task, model: nn.Module, random: torch.Generator) -> tuple[Tensor, Tensor]:
     """Make the noise of all removed labels; return it with its labels."""
-    settings = task.study.unsir
+    settings = task.study.settings["unsir"]
     labels = torch.tensor(task.removed, device=task.device).repeat_interleave(settings.noise_images)
     shape = task.train_images.pixels.shape[1:3]
     batches = labels.split(NOISE_BATCH)
@@ -99,7 +91,7 @@ def make_noise(
 
 def retain_set(task: Task) -> Images:
     """Draw the training images of retained labels that impair and repair both use."""
-    per_label = task.study.unsir.retain_a_class
+    per_label = task.study.settings["unsir"].retain_a_class
     return task.train_images.sample_per_label(task.retained, per_label, task.seed)
 
 
@@ -122,7 +114,8 @@ def impair(
     def loss(rows: Tensor) -> Tensor:
         return F.cross_entropy(model(inputs[pool[rows]]), labels[pool[rows]])
 
-    _descend(model, loss, len(pool), settings.impair_rate, 1, settings, random)
+    model.train()
+    descend(model, loss, len(pool), random, rate=settings.impair_rate, **_shared(settings))
 
 
 def _copies(noise_rows: Tensor, n_retained: int, settings: Unsir) -> Tensor:
@@ -140,28 +133,10 @@ def repair(model: nn.Module, retained: Images, settings: Unsir, random: torch.Ge
     def loss(rows: Tensor) -> Tensor:
         return F.cross_entropy(model(as_input(retained.pixels[rows])), retained.labels[rows])
 
-    rate, epochs = settings.repair_rate, settings.repair_epochs
-    _descend(model, loss, len(retained), rate, epochs, settings, random)
-
-
-def _descend(
-    model: nn.Module,
-    loss: Callable[[Tensor], Tensor],
-    n: int,
-    rate: float,
-    epochs: int,
-    settings: Unsir,
-    random: torch.Generator,
-) -> None:
     model.train()
-    descend(
-        model,
-        loss,
-        n,
-        random,
-        batch=settings.batch,
-        rate=rate,
-        momentum=settings.momentum,
-        epochs=epochs,
-        clip=settings.clip,
-    )
+    rate, epochs = settings.repair_rate, settings.repair_epochs
+    descend(model, loss, len(retained), random, rate=rate, epochs=epochs, **_shared(settings))
+
+
+def _shared(settings: Unsir) -> dict[str, Any]:
+    return {"batch": settings.batch, "momentum": settings.momentum, "clip": settings.clip}

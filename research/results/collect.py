@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,37 +17,46 @@ import torch
 from research.arrays import Array, Floats
 from research.grid import Cell
 from research.results.files import Facts, Result, read_result, rounded, write_result
-from research.suites import METHODS
 from research.task import Outcome, Task
 from unlabel import UnlabelError, metrics
 
+ROUNDING = 1e-3
 LIBRARIES = ("torch", "torchvision", "numpy", "unlabel")
 NEW_FACTS: Facts = {key: {} for key in ("config", "failed", "full_precision", "made", "seconds")}
+NEW_FACTS["methods"] = []
+
+Values = dict[str, dict[str, Any]]
+Seconds = dict[str, float]
 
 
-def store_outcome(out: Path, cell: Cell, method: str, outcome: Outcome, task: Task) -> None:
-    """Add the outcome of a method to the stored result of its cell."""
-    for name, logits in outcome.logits.items():
-        if not np.isfinite(logits).all():
-            raise UnlabelError(f"The logits of {name} are not finite: its training diverged.")
+def store_outcome(
+    out: Path, cell: Cell, method: str, outcome: Outcome, task: Task, seconds: Seconds
+) -> Values:
+    """Add the outcome of a method, which took so long, to the result of its cell.
+
+    Returns the accuracies and coverages by output.
+    """
+    logits = _checked_logits(method, outcome, task)
     labels: Array = task.test_images.labels.cpu().numpy()
     judged = judged_rows(labels, task.study.judged_per_label)
     before = read_result(out, cell) or Result(cell, NEW_FACTS)
-    arrays = {name: rounded(logits[judged]) for name, logits in outcome.logits.items()}
-    arrays |= outcome.matrices
+    arrays = {name: rounded(rows[judged]) for name, rows in logits.items()} | outcome.matrices
     if method == "base":
-        arrays["labels"] = labels[judged].astype(np.uint8)
-    done = {*before.facts.get("methods", ()), method}
-    part = "training" if method in ("base", "retrain") else method
+        arrays["labels"] = labels[judged].astype(np.min_scalar_type(task.classes))
     made = {"hardware": hardware(task.device), "versions": _versions()}
     values = {
         name: full_precision(rows, labels, task) for name, rows in outcome.confidences.items()
     }
+    settings = task.study.settings
+    config = before.facts["config"] | {"training": asdict(task.study.recipe)}
+    part = "training" if method == "base" else method
+    own = asdict(settings[method]) if method in settings else config.get(part, {})
+    config[part] = own | outcome.config
     facts = before.facts | {
         "classes": task.classes,
-        "methods": [name for name in ("base", *METHODS) if name in done],
-        "config": before.facts["config"] | {part: outcome.config},
-        "seconds": before.facts["seconds"] | {method: outcome.seconds},
+        "methods": [*before.facts["methods"], method],
+        "config": config,
+        "seconds": before.facts["seconds"] | {method: outcome.seconds or seconds},
         "rows": {"test": len(labels), "judged": len(judged)},
         "full_precision": before.facts["full_precision"] | values,
         "made": before.facts["made"] | {method: made},
@@ -54,6 +65,36 @@ def store_outcome(out: Path, cell: Cell, method: str, outcome: Outcome, task: Ta
     if outcome.condition is not None:
         facts["condition"] = outcome.condition
     write_result(out, Result(cell, facts, before.arrays | arrays, outcome.filter or before.filter))
+    return values
+
+
+def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, Floats]:
+    """Return the logits to store, if all rows of the outcome are what the tables need."""
+    if not isinstance(outcome, Outcome):
+        raise UnlabelError(f"The method {method} returned {outcome!r:.50} and no Outcome.")
+    logits = outcome.logits
+    if logits is None:
+        smallest = metrics.EPSILON
+        logits = {n: np.log(np.maximum(p, smallest)) for n, p in outcome.confidences.items()}
+    for kind, outputs in (("logits", logits), ("confidences", outcome.confidences)):
+        for name, rows in outputs.items():
+            if name != method and not name.startswith(f"{method}_"):
+                raise UnlabelError(
+                    f"The method {method} returned an output {name}: name it {method}."
+                )
+            columns = task.classes, len(task.retained)
+            if rows.shape not in [(len(task.test_images), n) for n in columns]:
+                raise UnlabelError(
+                    f"The {kind} of {name} have the shape {rows.shape}: return one row for each of "
+                    f"the {len(task.test_images)} test images, with {columns[0]} or {columns[1]} "
+                    "columns."
+                )
+            if not np.isfinite(rows).all():
+                raise UnlabelError(f"The {kind} of {name} are not finite: its training diverged.")
+    for name, rows in outcome.confidences.items():
+        if rows.min() < -ROUNDING or np.abs(rows.sum(axis=1) - 1).max() > ROUNDING:
+            raise UnlabelError(f"The confidences of {name} are no probabilities of sum 1.")
+    return logits
 
 
 def store_failure(out: Path, cell: Cell, method: str, why: str) -> None:

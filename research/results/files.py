@@ -18,29 +18,14 @@ import numpy as np
 from research.arrays import Array
 from research.files import plain, whole_file
 from research.grid import BASE, Cell, cell_of
-from research.suites import METHODS
 from unlabel import OutputFilter, UnlabelError
 
 Facts = dict[str, Any]
 
 PROTOCOL = 1
 GRID = 64  # logits are stored as multiples of one 64th
-# The keys of every JSON file, and the files that methods need beside it.
-FACTS: dict[str, type] = {
-    "classes": int,
-    "config": dict,
-    "failed": dict,
-    "full_precision": dict,
-    "made": dict,
-    "methods": list,
-    "removed": list,
-    "rows": dict,
-    "seconds": dict,
-}
-FILES_NEEDED = {
-    ".npz": {"base", "retrain", "unsir", "nhle_cwm", "linear_filtration"},
-    ".safetensors": {"osr"},
-}
+KEYS = {"classes", "config", "failed", "full_precision", "made", "methods", "removed", "rows"}
+KEYS |= {"protocol", "seconds"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +38,8 @@ class Result:
     facts : dict
         The content of the JSON file: methods, config, seconds, how each was made and so on.
     arrays : dict of arrays
-        `labels` and `base` of a base model; else logits of `retrain`, `unsir` and `nhle_cwm`, and
-        the matrices `linear_filtration_*`, by which the base model's logits are multiplied.
+        `labels` and `base` of a base model; else logits in float16, by the name of the method, and
+        matrices in float32, by which the base model's logits are multiplied.
     filter : OutputFilter, optional
         The filter that OSR fitted.
     """
@@ -80,10 +65,7 @@ def write_result(results: Path, result: Result) -> None:
     """Write the files of a cell, the JSON file last."""
     cell = result.cell
     where = cell.file(results, ".json")
-    try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnlabelError(f"{where.parent} could not be made: {error.strerror}.") from error
+    where.parent.mkdir(parents=True, exist_ok=True)
     if result.arrays:
         _write_arrays(cell.file(results, ".npz"), result.arrays)
     if result.filter is not None:
@@ -96,6 +78,7 @@ def write_result(results: Path, result: Result) -> None:
         "forget": cell.forget,
         "removed": cell.removed,
     } | result.facts
+    facts |= {"arrays": sorted(result.arrays), "filter": result.filter is not None}
     with whole_file(where) as part:
         text = json.dumps(plain(facts), indent=1, sort_keys=True, allow_nan=False)
         part.write_text(text + "\n", encoding="utf-8")
@@ -125,38 +108,9 @@ def read_facts(results: Path, cell: Cell) -> Facts | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path) from error
-    if not isinstance(facts, dict) or not _is_valid(facts):
-        raise _damaged(path)
-    for suffix, methods in FILES_NEEDED.items():
-        if methods & set(facts["methods"]) and not cell.file(results, suffix).exists():
-            raise _damaged(cell.file(results, suffix))
-    return facts
-
-
-def _is_valid(facts: Facts) -> bool:
-    if facts.get("protocol") != PROTOCOL:
-        return False
-    if any(not isinstance(facts.get(name), kind) for name, kind in FACTS.items()):
-        return False
-    values, seconds = facts["full_precision"].values(), facts["seconds"].values()
-    return (
-        all(isinstance(part, dict) for part in (*facts["config"].values(), *seconds, *values))
-        and all(isinstance(value.get("A_R"), int | float) for value in values)
-        and all(isinstance(facts["rows"].get(name), int) for name in ("test", "judged"))
-        and all(isinstance(method, str) for method in facts["methods"])
-        and {*facts["methods"]} <= facts["made"].keys()
-        and all(_says_how(made) for made in facts["made"].values())
-        and {*facts["methods"], *facts["seconds"]} <= {"base", *METHODS}
-        and all(isinstance(second, int | float) for part in seconds for second in part.values())
-    )
-
-
-def _says_how(made: Any) -> bool:
-    return (
-        isinstance(made, dict)
-        and isinstance(made.get("hardware"), str)
-        and isinstance(made.get("versions"), dict)
-    )
+    if isinstance(facts, dict) and facts.keys() >= KEYS and facts["protocol"] == PROTOCOL:
+        return facts
+    raise _damaged(path)
 
 
 def read_result(results: Path, cell: Cell) -> Result | None:
@@ -166,13 +120,15 @@ def read_result(results: Path, cell: Cell) -> Result | None:
         return None
     path, fitted = cell.file(results, ".npz"), cell.file(results, ".safetensors")
     arrays = _read_arrays(path) if path.exists() else {}
-    for method in FILES_NEEDED[".npz"] & set(facts["methods"]):
-        if not any(name.startswith(method) for name in arrays):
-            raise _damaged(path)
     try:
         filter = OutputFilter.load(fitted) if fitted.exists() else None
     except UnlabelError as error:
         raise _damaged(fitted) from error
+    # The files of older results do not say what there is beside them.
+    if not arrays.keys() >= {*facts.get("arrays", ())}:
+        raise _damaged(path)
+    if facts.get("filter") and filter is None:
+        raise _damaged(fitted)
     return Result(replace(cell, removed=tuple(facts["removed"])), facts, arrays, filter)
 
 

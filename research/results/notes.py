@@ -12,7 +12,16 @@ from pathlib import Path
 from unlabel import UnlabelError
 
 EVERY = "every"
-TABLES = ("accuracy", "coverage", "kl_retrained", "kl_base", "beside", "time")
+TABLES = [
+    "accuracy",
+    "intervals",
+    "coverage",
+    "kl_retrained",
+    "kl_base",
+    "beside",
+    "orders",
+    "time",
+]
 
 Notes = dict[str, list[str]]
 

@@ -1,85 +1,45 @@
-"""The tables as data: sections, tables and rows, to be written as Markdown or HTML."""
+"""The tables as data: sections, tables and rows, to be written as Markdown."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from research.grid import BASE
-from research.tables import captions
-from research.tables.aggregate import FLOOR, GRID_TOLERANCE, SAME_AS_MASK, Gathered, Spread
-from research.tables.published import COMPONENTS as PAPER_COMPONENTS
-from research.tables.published import FORGET, Key, paper_values
-from research.tables.writing import NOTHING, percent, ratio, score
+from research.tables import captions, names
+from research.tables.aggregate import FULL_PRECISION, Gathered
+from research.tables.intervals import Spread
+from research.tables.judge import REVERSED
+from research.tables.kinds import KINDS, Kind, Metric
+from research.tables.names import FLOOR, Network
+from research.tables.published import Key, as_in_paper, paper_values
+from research.tables.remarks import remarks
+from research.tables.writing import NOTHING, score, written
 from unlabel import metrics
 
-# In the order of the work, the total last.
-COMPONENTS = (*(c for c in dict.fromkeys(PAPER_COMPONENTS.values()) if c != "total"),)
-COMPONENTS += ("filter", "head", "total")
 # Values this close to the best count as equal to it: seeds differ by more.
 BEST_MARGIN = 0.0005
+BADNESS: dict[str, Callable[[float], float]] = {
+    "low": lambda value: value,
+    "high": lambda value: -value,
+    "half": lambda value: abs(value - 0.5),
+}
+
+Line = tuple[str, str]  # a method and a component
 
 
-def low(value: float) -> float:
-    """Rate the lowest value best."""
-    return value
+class Table(NamedTuple):
+    """The table of one network: notes above it, and rows of a name and cells, by heading."""
 
-
-def high(value: float) -> float:
-    """Rate the highest value best."""
-    return -value
-
-
-def from_chance(value: float) -> float:
-    """Rate the value nearest to one half best."""
-    return abs(value - 0.5)
-
-
-class Metric(NamedTuple):
-    """A metric: its name, its heading, and how its values are ranked and written."""
-
-    name: str
-    text: str
-    badness: Callable[[float], float] | None = None
-    write: Callable[[float | None], str] = score
-    retrained_competes: bool = False
-
-
-class Entry(NamedTuple):
-    """One cell: our value, its spread over seeds, and the paper's value."""
-
-    ours: str
-    spread: str
-    paper: str
-    best: bool
-
-
-class Row(NamedTuple):
-    """The values of one method over the forget sets."""
-
-    name: str
-    component: str
-    entries: list[Entry]
-
-
-@dataclass(frozen=True)
-class Table:
-    """The table of one network, with the notes above it."""
-
-    set: str
-    architecture: str
     title: str
     notes: list[str]
-    groups: dict[str, list[Row]]
+    columns: list[str]
+    groups: dict[str, list[list[str]]]
 
 
-@dataclass(frozen=True)
-class Section:
-    """One table of the paper, network by network."""
+class Section(NamedTuple):
+    """The tables of one kind, network by network."""
 
     name: str
     title: str
@@ -87,223 +47,143 @@ class Section:
     tables: list[Table]
 
 
-def seconds(value: float | None) -> str:
-    """Write seconds with three digits, down to a tenth of a millisecond.
-
-    Examples
-    --------
-    >>> seconds(35.123), seconds(0.00412), seconds(0.0000012)
-    ('35.1', '.0041', '<.0001')
-    """
-    if value is None or value < 0.1:
-        return score(value)
-    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}".removeprefix("0")
-
-
-def _score(value: float | None) -> str:
-    return "∞" if value is not None and math.isinf(value) else score(value)
-
-
-class _Kind(NamedTuple):
-    name: str
-    title: str
-    about: str
-    metrics: tuple[Metric, ...]
-
-
-def _on_both_inputs(
-    name: str,
-    text: str,
-    on_removed: Callable[[float], float] = low,
-    write: Callable[[float | None], str] = score,
-) -> tuple[Metric, Metric]:
-    """Make the two metrics of a divergence; on inputs of retained labels, lower is better."""
-    arrow = "↓" if on_removed is low else "↑"
-    return (
-        Metric(f"{name}_R", f"{text} ↓, inputs of retained labels", low, write),
-        Metric(f"{name}_F", f"{text} {arrow}, inputs of removed labels", on_removed, write),
-    )
-
-
-KINDS = (
-    _Kind(
-        "accuracy",
-        "Accuracy",
-        "The share of a label's inputs that are predicted as that label: A_R is the mean over "
-        "retained labels, A_F over removed ones. A_F is 0 by construction if the output has no "
-        "removed entries.",
-        (
-            Metric("A_R", "A_R ↑", high, retrained_competes=True),
-            Metric("A_F", "A_F ↓", low, retrained_competes=True),
-        ),
-    ),
-    _Kind(
-        "coverage",
-        "Coverage",
-        "The worst rank of the true label among a label's inputs, counted from 0, divided by the "
-        "number of outputs; mean over labels. Infinite for labels that are no longer in the "
-        "output. Ties, the share of inputs of retained labels where another entry equals that of "
-        "the true label, flatter it; storing logits as multiples of 1/64 causes some.",
-        (
-            Metric("Cov_R", "Cov_R ↓", low, _score, retrained_competes=True),
-            Metric("Cov_F", "Cov_F ↑", high, _score, retrained_competes=True),
-            Metric("ties", "Ties", None, percent),
-        ),
-    ),
-    _Kind(
-        "kl_retrained",
-        "KL to the retrained model",
-        "KL(method ‖ retrained model), in nats, mean over inputs. Outputs that keep the removed "
-        "entries are compared on the retained ones, divided by their sum. The seed floor is the KL "
-        "of a second model, retrained with another seed. The paper has no floor.",
-        _on_both_inputs("KL_retrained", "KL"),
-    ),
-    _Kind(
-        "kl_base",
-        "KL to the base model",
-        "KL(method ‖ base model), in nats, mean over inputs. Removed entries of the method count "
-        "as 0, and the others are divided by their sum. The arrows are the paper's: outputs should "
-        "change little on retained labels and much on removed ones.",
-        _on_both_inputs("KL_base", "KL", on_removed=high),
-    ),
-    _Kind(
-        "beside",
-        "Metrics that the paper does not have",
-        "Jensen-Shannon divergence from the retrained model, in nats, from 0 to .6931, and the "
-        "same divided by its seed floor: 1 is as close as two retrainings are to each other. "
-        "Log-loss and expected calibration error (15 bins) on inputs of retained labels. Attack "
-        "AUC: how well a logistic regression on the outputs tells inputs of removed labels from "
-        "others, .5 being not at all; compare it with the retrained model's.",
-        (
-            *_on_both_inputs("JS_retrained", "JS"),
-            *_on_both_inputs("JS_over_floor", "JS over floor", write=ratio),
-            Metric("log_loss", "Log-loss ↓", low, retrained_competes=True),
-            Metric("ECE", "Calibration error ↓", low, retrained_competes=True),
-            Metric("attack_auc", "Attack AUC, nearest .5", from_chance),
-        ),
-    ),
-    _Kind(
-        "time",
-        "Processing time",
-        "Wall-clock seconds per component, with the device synchronised. Only totals compete.",
-        (Metric("seconds", "Seconds ↓", low, seconds, retrained_competes=True),),
-    ),
-)
-
-
 def legend(gathered: Gathered) -> str:
     """Explain how to read the tables in Markdown."""
-    return (
+    text = (
         "Our value, ± half the range if there are several seeds, and the paper's in parentheses. "
-        "F1 to F4 are the sets of removed labels. Our best value is bold, as are those within "
-        f"{score(BEST_MARGIN)} of it, unless all are; the base model and the seed floor do not "
-        f"compete, nor does the retrained model in distances and attacks. {precision(gathered)}"
-    )
-
-
-def precision(gathered: Gathered) -> str:
-    """Describe the smallest probability in logarithms and the effect of storing logits."""
-    note = (
+        "F1, F2 and so on are the sets of removed labels. A_R, A_F and Cov_R are those of all test "
+        "images, before logits were rounded for storage, where a cell has them; all other values "
+        "are computed from the stored rows, and each table says how many these are. Our best value "
+        f"is bold, as are those within {score(BEST_MARGIN)} of it, unless all are; the base model "
+        "and the seed floor do not compete, nor does the retrained model in distances and attacks. "
         f"Logarithms are natural, and probabilities in them count as at least {metrics.EPSILON:g}."
     )
     if gathered.rounding:
         most = [f"{name} by {score(gathered.rounding[name])}" for name in sorted(gathered.rounding)]
-        note += (
-            " Where all test images are judged, rounding the logits for storage changed "
+        text += (
+            " Where all test images are stored, rounding the logits for storage changed "
             f"{', '.join(most)} at most; Cov_R, a worst case, can depend on a single image."
         )
-    if any(key.method.endswith(SAME_AS_MASK) for key in gathered.spreads):
-        note += (
-            " Linear filtration's naive and normalization variants are mask except for the last "
-            f"digits; their logits within {GRID_TOLERANCE:g} of the grid of stored logits are put "
-            "on it, so that they have the same ties as mask."
-        )
-    return note
+    return text
 
 
 def build_sections(gathered: Gathered) -> list[Section]:
     """Lay out all tables, leaving out empty ones."""
     tasks = (cell for cell in gathered.facts if cell.forget != BASE)
-    networks = {(cell.set, cell.architecture) for cell in tasks}
-    order = {pair: i for i, pair in enumerate(product(captions.SETS, captions.ARCHITECTURES))}
-    in_order = sorted(networks, key=lambda network: (order.get(network, len(order)), network))
-    result = []
+    networks = names.in_order({(cell.set, cell.architecture) for cell in tasks})
+    found = []
     for kind in KINDS:
-        tables = [_table(gathered, kind, *network) for network in in_order]
-        result.append(Section(kind.name, kind.title, kind.about, [t for t in tables if t.groups]))
-    return [section for section in result if section.tables]
+        tables = [_table(gathered, kind, network) for network in networks]
+        about = " ".join([kind.about, *remarks(kind.name, gathered.spreads)])
+        found.append(Section(kind.name, kind.title, about, [t for t in tables if t.groups]))
+    return [section for section in found if section.tables]
 
 
-def _table(gathered: Gathered, kind: _Kind, set: str, architecture: str) -> Table:
-    facts = {
-        cell: cell_facts
-        for cell, cell_facts in gathered.facts.items()
-        if (cell.set, cell.architecture) == (set, architecture)
+def _table(gathered: Gathered, kind: Kind, network: Network) -> Table:
+    cells = {
+        cell: facts
+        for cell, facts in gathered.facts.items()
+        if (cell.set, cell.architecture) == network
     }
-    notes = gathered.notes[set, architecture][kind.name] + captions.differences(set, facts)
-    if kind.name == "accuracy":
-        notes += captions.condition(facts.values())
-    if kind.name == "time":
-        notes += captions.about_seconds(set, facts.values())
+    tasks = {cell for cell in cells if cell.forget != BASE}
+    unlike = {cell.forget for cell in tasks if not as_in_paper(cell)}
+    paper = {
+        key: text
+        for key, text in paper_values().items()
+        if (key.set, key.architecture) == network and key.forget not in unlike
+    }
+    ours = {k: v for k, v in gathered.spreads.items() if (k.set, k.architecture) == network}
+    forget = {cell.forget for cell in tasks} | {key.forget for key in paper}
+    columns = sorted(forget, key=lambda name: int(name[1:]))
     groups = {
         metric.text: rows
         for metric in kind.metrics
-        if (rows := _rows(gathered, metric, set, architecture))
+        if (rows := _rows(metric, columns, ours, paper))
     }
-    return Table(set, architecture, captions.network(set, architecture), notes, groups)
+    rows_of = next(iter(cells.values()))["rows"]
+    for metric in kind.metrics:
+        if metric.name in FULL_PRECISION and rows_of["judged"] < rows_of["test"]:
+            for row in groups.get(metric.text, []):
+                # A base model's values are not kept for the labels of each cell.
+                row[0] += ", stored rows" if row[0] == names.method("base") else ""
+    notes = [*gathered.notes[network][kind.name], *captions.training(network[0], cells)]
+    if kind.name == "time":
+        notes += [captions.seeds(cells), *captions.about_seconds(cells.values())]
+    else:
+        stored = [metric.name for metric in kind.metrics if metric.name not in FULL_PRECISION]
+        precise = len(stored) < len(kind.metrics)
+        rest_on = captions.rows(cells, ["stored rows", *stored] if precise else None)
+        notes += [rest_on, captions.seeds(cells)]
+    if kind.name == "accuracy":
+        notes += captions.condition(cells.values())
+    return Table(names.network(*network), notes, columns, groups)
 
 
-def _rows(gathered: Gathered, metric: Metric, set: str, architecture: str) -> list[Row]:
+def _rows(
+    metric: Metric, columns: list[str], ours: dict[Key, Spread], paper: dict[Key, str]
+) -> list[list[str]]:
     """Make a row per method and component with a value, ours or the paper's; none without ours."""
-    ours, paper = gathered.spreads, paper_values()
-
-    def belongs(key: Key) -> bool:
-        return (key.set, key.architecture, key.metric) == (set, architecture, metric.name)
-
-    if not any(map(belongs, ours)):
+    mine = {key: spread for key, spread in ours.items() if key.metric == metric.name}
+    if not mine:
         return []
-    order = list(captions.METHODS)
-    lines = sorted(
-        {(key.method, key.component) for key in (*ours, *paper) if belongs(key)},
-        key=lambda line: (order.index(line[0]), COMPONENTS.index(line[1])),
-    )
-    columns = []
-    for forget in FORGET:
-        keys = [Key(set, architecture, m, c, metric.name, forget) for m, c in lines]
-        best = _best(metric, [(key, ours.get(key)) for key in keys])
-        columns.append([_entry(metric, ours.get(k), paper.get(k), k in best) for k in keys])
-    return [
-        Row(captions.METHODS[method], component, [*entries])
-        for (method, component), *entries in zip(lines, *columns, strict=True)
-    ]
+    theirs = (key for key in paper if key.metric == metric.name)
+    first, rows = next(iter(mine)), []
+    lines = _lines({(key.method, key.component) for key in (*mine, *theirs)})
+    keys = [[Key(*first[:2], *line, metric.name, name) for name in columns] for line in lines]
+    best = {
+        key
+        for column in zip(*keys, strict=True)
+        for key in _best(metric, {key: mine[key] for key in column if key in mine})
+    }
+    for (method, component), row in zip(lines, keys, strict=True):
+        name = names.method(method) + (f": {component}" if component else "")
+        cells = [_cell(metric, mine.get(k), _as_ours(paper.get(k, "")), k in best) for k in row]
+        rows.append([name, *cells])
+    return rows
 
 
-def _best(metric: Metric, spreads: list[tuple[Key, Spread | None]]) -> set[Key]:
+def _cell(metric: Metric, spread: Spread | None, paper: str, best: bool) -> str:
+    if spread is None:
+        return written(NOTHING, paper=paper)
+    text = metric.write(spread.mean)
+    if spread.interval:
+        text += " [{}, {}]".format(*map(metric.write, spread.interval))
+    half = metric.write((spread.high - spread.low) / 2).lstrip("+")
+    apart = f"±{half}" if spread.low < spread.high else ""
+    return written(text, apart, paper, best or spread.excludes_0)
+
+
+def _lines(lines: Iterable[Line]) -> list[Line]:
+    """Sort methods and components, the components in the order of the work, the total last."""
+    work = [*dict.fromkeys(key.component for key in paper_values() if key.component != "total")]
+
+    def place(line: Line) -> tuple[object, ...]:
+        method, component = line
+        at = work.index(component) if component in work else len(work)
+        return names.method_order(method), component == "total", at, component
+
+    return sorted(lines, key=place)
+
+
+def _best(metric: Metric, spreads: dict[Key, Spread]) -> set[Key]:
     """Find the keys whose mean is within `BEST_MARGIN` of the best; none if that is all of them.
 
     The base model does not compete, as it still has the labels, nor does the floor, nor a
     retrained model in distances and attacks, which are measured against it.
     """
-    if metric.badness is None:
+    if metric.best == "none":
         return set()
     excluded = {"base", FLOOR} | (set() if metric.retrained_competes else {"retrain"})
     badness = {
-        key: metric.badness(spread.mean)
-        for key, spread in spreads
-        if spread is not None and key.method not in excluded and key.component in ("", "total")
+        key: BADNESS[metric.best](spread.mean)
+        for key, spread in spreads.items()
+        if key.method not in excluded
+        and key.component != REVERSED
+        and (metric.name != "seconds" or key.component == "total")
     }
     least = min(badness.values(), default=0.0)
     best = {key for key, value in badness.items() if value == least or value < least + BEST_MARGIN}
     return best if len(best) < len(badness) else set()
-
-
-def _entry(metric: Metric, ours: Spread | None, paper: str | None, best: bool) -> Entry:
-    text, spread = NOTHING, ""
-    if ours is not None:
-        text = metric.write(ours.mean)
-        if ours.low < ours.high:
-            spread = f"±{metric.write((ours.high - ours.low) / 2)}"
-    return Entry(text, spread, _as_ours(paper) if paper else "", best)
 
 
 def _as_ours(printed: str) -> str:

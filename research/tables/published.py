@@ -1,4 +1,4 @@
-"""The values of the OSR paper's tables, under the names that the benchmark uses."""
+"""What the OSR paper prints, under the names that the experiments use."""
 
 from __future__ import annotations
 
@@ -7,30 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-SETS = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "VGGFace-100": "faces"}
-ARCHITECTURES = {
-    "ResNet18": "resnet18",
-    "AllCNN": "allcnn",
-    "MobileNet V2": "mobilenet_v2",
-    "Vision Transformer B16": "vit_b_16",
-}
-METHODS = {"B": "base", "R": "retrain", "OSR": "osr", "UNSIR": "unsir", "NHLE-CWM": "nhle_cwm"}
-COMPONENTS = {
-    "": "",
-    "Ave": "epoch",
-    "Tot(40)": "total",
-    "Tot(5)": "total",
-    "Total": "total",
-    "Tot": "total",
-    "Pro": "projection",
-    "Red": "redistribution",
-    "NG": "noise",
-    "RC": "retain",
-    "Im": "impair",
-    "Re": "repair",
-    "FT": "finetune",
-    "CWM": "masking",
-}
+from research.grid import Cell
+from research.registry import DATASETS
+
 FORGET = ("F1", "F2", "F3", "F4")
 
 
@@ -45,6 +24,11 @@ class Key(NamedTuple):
     forget: str
 
 
+def _lines(name: str) -> list[dict[str, str]]:
+    text = (files("research.tables") / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
 @cache
 def paper_values() -> dict[Key, str]:
     """Read all values of the paper's tables, as printed there; one is ``<0.0001``.
@@ -56,16 +40,30 @@ def paper_values() -> dict[Key, str]:
     >>> paper_values()[Key("cifar10", "resnet18", "osr", "", "A_R", "F1")]
     '0.9352'
     """
-    text = (files("research.tables") / "paper-tables.csv").read_text(encoding="utf-8")
     return {
-        Key(
-            SETS[row["dataset"]],
-            ARCHITECTURES[row["model"]],
-            METHODS[row["method"]],
-            COMPONENTS[row["component"]],
-            row["metric"],
-            forget,
-        ): row[forget]
-        for row in csv.DictReader(text.splitlines())
+        Key._make([*(line[name] for name in Key._fields[:-1]), forget]): line[forget]
+        for line in _lines("paper-tables.csv")
         for forget in FORGET
     }
+
+
+@cache
+def paper_settings() -> dict[tuple[str, str, str], str]:
+    """Read the settings that the paper states, by set, part and name.
+
+    Examples
+    --------
+    >>> paper_settings()["faces", "unsir", "noise_penalty"]
+    '0.001'
+    """
+    return {
+        (set, line["part"], line["setting"]): line["value"]
+        for line in _lines("paper-settings.csv")
+        for set in line["sets"].split()
+    }
+
+
+def as_in_paper(cell: Cell) -> bool:
+    """Whether a cell removes the labels that the paper removes, so that values compare."""
+    forget = DATASETS[cell.set].forget if cell.set in DATASETS else ()
+    return (cell.forget, cell.removed) in zip(FORGET, map(tuple, forget), strict=False)

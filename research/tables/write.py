@@ -1,4 +1,4 @@
-"""Writes the paper's tables beside ours as Markdown, CSV and HTML."""
+"""Writes the paper's tables beside ours as Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from research.files import cannot_write, whole_file
-from research.progress import Bar
 from research.tables import captions
 from research.tables.aggregate import Gathered, gather
-from research.tables.html import render
-from research.tables.layout import KINDS, Entry, Section, Table, build_sections, legend
+from research.tables.kinds import KINDS
+from research.tables.layout import Section, Table, build_sections, legend
 from research.tables.published import Key, paper_values
+from research.tables.settings import settings_section
 
-COLUMNS = ("table", *Key._fields, "ours_mean", "ours_low", "ours_high", "seeds", "paper")
+COLUMNS = (
+    "table", *Key._fields, "ours_mean", "ours_low", "ours_high", "seeds", "paper",
+    "interval_low", "interval_high",
+)  # fmt: skip
 
 
 def write_tables(results: Path, out: Path) -> str:
-    """Write ``tables.md``, ``tables.csv`` and ``tables.html``, and return the Markdown.
+    """Write ``tables.md`` and ``tables.csv``, and return the Markdown.
 
     Parameters
     ----------
@@ -28,15 +31,8 @@ def write_tables(results: Path, out: Path) -> str:
     out : path
         The folder to write to.
     """
-    bar = Bar(1.0)
-    with bar.step("Computing values", 1.0) as progress:
-        gathered = gather(results, progress)
-    bar.clear()
-    texts = {
-        "tables.md": markdown(gathered),
-        "tables.csv": tidy(gathered),
-        "tables.html": render(gathered),
-    }
+    gathered = gather(results)
+    texts = {"tables.md": markdown(gathered), "tables.csv": tidy(gathered)}
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -49,16 +45,23 @@ def write_tables(results: Path, out: Path) -> str:
 
 def markdown(gathered: Gathered) -> str:
     """Write all tables as Markdown, each with its differences from the paper above it."""
-    lines = ["# The paper's tables and ours", "", legend(gathered)]
-    if failed := captions.failures(gathered.facts):
-        lines += ["", "Failed methods:", "", *(f"- {note}" for note in failed)]
-    for section in build_sections(gathered):
-        lines += ["", *section_lines(section, heading="##")]
-    return "\n".join(lines).rstrip() + "\n"
+    lines = ["# The paper's tables and ours"]
+    for name, text in fragments(gathered, heading="##").items():
+        lines += ["", text]
+        if name == "legend" and (failed := captions.failures(gathered.facts)):
+            lines += ["", "Failed methods:", "", *(f"- {note}" for note in failed)]
+    return "\n".join(lines) + "\n"
 
 
-def section_lines(section: Section, *, heading: str) -> Iterator[str]:
-    """Write one table of the paper as Markdown, network by network."""
+def fragments(gathered: Gathered, *, heading: str) -> dict[str, str]:
+    """Write how to read the tables and each section as Markdown, by name."""
+    sections = [*build_sections(gathered), settings_section(gathered)]
+    return {"legend": legend(gathered)} | {
+        section.name: "\n".join(_section_lines(section, heading)) for section in sections
+    }
+
+
+def _section_lines(section: Section, heading: str) -> Iterator[str]:
     yield f"{heading} {section.title}"
     yield ""
     yield section.about
@@ -66,20 +69,18 @@ def section_lines(section: Section, *, heading: str) -> Iterator[str]:
         yield ""
         yield f"{heading}# {table.title}"
         yield ""
-        yield " ".join(table.notes)
-        yield ""
-        yield from table_lines(table)
+        if table.notes:
+            yield " ".join(table.notes)
+            yield ""
+        yield from _table_lines(table)
 
 
-def table_lines(table: Table) -> Iterator[str]:
-    """Write a table as Markdown."""
-    yield "| | | F1 | F2 | F3 | F4 |"
-    yield "|---|---|---|---|---|---|"
+def _table_lines(table: Table) -> Iterator[str]:
+    yield f"| | | {' | '.join(table.columns)} |"
+    yield "|---" * (len(table.columns) + 2) + "|"
     for group, rows in table.groups.items():
         for number, row in enumerate(rows):
-            name = f"{row.name}: {row.component}" if row.component else row.name
-            cells = " | ".join(map(_cell, row.entries))
-            yield f"| {group if number == 0 else ''} | {name} | {cells} |"
+            yield f"| {group if number == 0 else ''} | {' | '.join(row)} |"
 
 
 def tidy(gathered: Gathered) -> str:
@@ -90,14 +91,10 @@ def tidy(gathered: Gathered) -> str:
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(COLUMNS)
     for key, spread in sorted(gathered.spreads.items()):
-        table = table_of[key.metric]
-        lines.writerow((table, *key, *map(_digits, spread[:3]), spread.seeds, paper.get(key, "")))
+        ours = (*map(_digits, spread[:3]), spread.seeds)
+        interval = map(_digits, spread.interval or ())
+        lines.writerow((table_of[key.metric], *key, *ours, paper.get(key, ""), *interval))
     return text.getvalue()
-
-
-def _cell(entry: Entry) -> str:
-    ours = f"**{entry.ours}**" if entry.best else entry.ours
-    return " ".join(filter(None, (ours, entry.spread, f"({entry.paper})" if entry.paper else "")))
 
 
 def _digits(value: float) -> str:

@@ -20,6 +20,32 @@ def score(value: float | None) -> str:
     return "<.0001" if abs(value) < 0.00005 else f"{value:.4f}".removeprefix("0")
 
 
+def tiny(value: float | None) -> str:
+    """Write four decimals, or one digit of what is smaller, down to a millionth.
+
+    Examples
+    --------
+    >>> tiny(0.0123), tiny(0.0000072), tiny(3e-11)
+    ('.0123', '7e-06', '<1e-06')
+    """
+    if value is None or value == 0 or value >= 0.0001:
+        return score(value)
+    return f"{value:.0e}" if value >= 1e-6 else "<1e-06"
+
+
+def signed(value: float | None) -> str:
+    """Write four decimals with a sign.
+
+    Examples
+    --------
+    >>> signed(0.0123), signed(-0.004), signed(0.00001)
+    ('+.0123', '\N{MINUS SIGN}.0040', '0')
+    """
+    if value is None or abs(value) < 0.00005:
+        return NOTHING if value is None else "0"
+    return ("+" if value > 0 else "\N{MINUS SIGN}") + score(abs(value))
+
+
 def percent(share: float | None) -> str:
     """Write a share in percent; only 0 and 1 become 0% and 100%.
 
@@ -42,3 +68,15 @@ def ratio(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}\N{MULTIPLICATION SIGN}"
+
+
+def written(ours: str, spread: str = "", paper: str = "", best: bool = False) -> str:
+    """Write a cell of a Markdown table: our value, its spread and the paper's value.
+
+    Examples
+    --------
+    >>> written(".9367", "±.0012", ".9352", best=True)
+    '**.9367** ±.0012 (.9352)'
+    """
+    parts = (f"**{ours}**" if best else ours, spread, f"({paper})" if paper else "")
+    return " ".join(filter(None, parts))

@@ -134,7 +134,7 @@ def test_the_page_has_kl_of_the_networks_that_share_less(words):
 def test_the_page_has_the_strength_that_was_chosen(words):
     path = PAPER / "faces" / NAME / "s0" / "F0.json"
     training = json.loads(path.read_text(encoding="utf-8"))["config"]["training"]
-    tried = [float(strength) for strength in training["log_loss_by_C"]]
+    tried = [float(strength) for strength in training["log_loss"]]
     assert sorted(tried) == sorted(STRENGTHS)
     assert min(tried) < training["C"] < max(tried)
     assert f"C is {training['C']:.0f} for all" in words

@@ -6,7 +6,8 @@ The blocks of a page run one after another in a folder that is empty at first:
   behind it, in which `...` stands for any text.
 - Blocks without a language are commands. A `\` at its end continues a line. Comments below a
   command are parts of its output, whatever the blanks, or its exit code (`# exit 3`). `make demo`
-  runs as in the Makefile; other lines that begin like those of `INSTALLING` do not run.
+  runs as in the Makefile, and `python -m research...` in this process; other lines that begin like
+  those of `INSTALLING` do not run.
 - `toml` and `yaml` blocks begin with `# NAME`, and are saved as the file of that name. A file that
   is shown by `{literalinclude}` is copied.
 - `sh` blocks are scripts, run as a step of a CI job.
@@ -31,7 +32,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run_in_shell, unlabel
+from commands import research, run_in_shell, unlabel
 from page_blocks import ROOT, blocks, pages
 
 INSTALLING = ("cd ", "git clone ", "make ", "pip ", "python -m pip ", "python -m venv ")
@@ -76,8 +77,12 @@ def run_commands(text):
         if command.startswith(INSTALLING):
             continue
         program, *arguments = shlex.split(command, comments=True)
-        assert program == "unlabel", f"{command!r} is neither a command nor its output"
-        code, out, errors = unlabel(*arguments)
+        if command.startswith("python -m research"):
+            _, module, *arguments = arguments
+            code, out, errors = research(*arguments, module=module)
+        else:
+            assert program == "unlabel", f"{command!r} is neither a command nor its output"
+            code, out, errors = unlabel(*arguments)
         assert code == 0 or f"# exit {code}" in stated, f"{command}: {out} {errors}"
         said = " ".join(f"{out} {errors} exit {code}".split())
         for line in stated:

@@ -7,7 +7,7 @@ import numpy as np
 from research import filters
 from research.grid import Cell
 from research.registry import DATASETS
-from research.results.files import Result, rounded, write_result
+from research.results.files import Result, read_result, rounded, write_result
 
 SET, ARCHITECTURE = "cifar10", "resnet18"
 EVERY = list(range(10))
@@ -77,6 +77,24 @@ def write_seed(folder, seed, *, forget=("F1", "F2", "F3", "F4"), only_retrained=
         }
         fitted = filters.osr(base, LABELS, task.removed)
         write_result(folder, Result(task, facts(SECONDS), arrays, fitted))
+
+
+def change(folder, name, *, seed=0, facts=None, **arrays):
+    """Change some facts and arrays of a cell; None leaves an array out."""
+    stored = read_result(folder, cell(seed, name))
+    kept = {key: array for key, array in (stored.arrays | arrays).items() if array is not None}
+    write_result(folder, Result(stored.cell, stored.facts | (facts or {}), kept, stored.filter))
+
+
+def arrays(folder, name):
+    """Return the stored arrays of a cell."""
+    return read_result(folder, cell(0, name)).arrays
+
+
+def masked_base(folder, name):
+    """Return the base model's logits without the labels that a cell removes."""
+    task = cell(0, name)
+    return np.delete(read_result(folder, task.base).arrays["base"], task.removed, axis=1)
 
 
 def write_results(folder):

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from unittest.mock import patch
 
 from unlabel.__main__ import main
@@ -16,11 +17,10 @@ def unlabel(*arguments):
     return _run(main, "unlabel", *arguments)
 
 
-def research(*arguments):
+def research(*arguments, module="research"):
     """Run a command of the paper's experiments in the same way."""
-    from research.__main__ import main
-
-    return _run(main, "research", *arguments)
+    main = import_module("research.__main__" if module == "research" else module).main
+    return _run(main, module, *arguments)
 
 
 def _run(main, *argv):

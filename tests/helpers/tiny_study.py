@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from research.settings import Recipe, Unsir
+import doors
+from research.settings import Recipe
 from research.suites import SUITES
 
+SMALL_UNSIR = {"noise_images": 8, "noise_steps": 4, "retain_a_class": 20, "batch": 64}
 STUDY = replace(
-    SUITES["quick"][0],
+    doors.with_settings(SUITES["quick"][0], "unsir", **SMALL_UNSIR),
     recipe=Recipe(epochs=2, batch=64, rate=0.1, padding=1, flip=False),
-    unsir=Unsir(noise_images=8, noise_steps=4, retain_a_class=20, batch=64),
     seeds=(0,),
     retrained_only=(1,),
 )

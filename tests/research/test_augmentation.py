@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -37,17 +39,10 @@ def test_inputs_are_normalised_and_channels_last():
     torch.testing.assert_close(inputs[0, :, 0, 0], expected)
 
 
-def test_without_augmentation_images_stay_as_they_are():
-    pixels, rows = pictures(), torch.tensor([2, 3, 3])
-    assert torch.equal(augmented(pixels, rows, STILL, generator(0)), pixels[rows])
-
-
 def test_crops_are_those_of_a_mirrored_image():
-    padding, pixels = 3, numbered()
-    recipe = Recipe(epochs=1, batch=1, rate=0.1, padding=padding, flip=False)
-    rows = torch.zeros(200, dtype=torch.int64)
-    crops = augmented(pixels, rows, recipe, generator(0))[..., 0]
-    padded = np.pad(pixels[0, ..., 0].numpy(), padding, mode="reflect")
+    pixels, rows = numbered(), torch.zeros(200, dtype=torch.int64)
+    crops = augmented(pixels, rows, replace(STILL, padding=3), generator(0))[..., 0]
+    padded = np.pad(pixels[0, ..., 0].numpy(), 3, mode="reflect")
     windows = np.lib.stride_tricks.sliding_window_view(padded, (8, 8)).reshape(-1, 64)
     allowed = {window.tobytes() for window in windows}
     seen = {crop.tobytes() for crop in crops.reshape(200, -1).numpy()}
@@ -57,8 +52,8 @@ def test_crops_are_those_of_a_mirrored_image():
 
 def test_about_half_of_the_images_are_mirrored():
     pixels = numbered()
-    recipe = Recipe(epochs=1, batch=1, rate=0.1, padding=0)
-    crops = augmented(pixels, torch.zeros(400, dtype=torch.int64), recipe, generator(0))
+    rows = torch.zeros(400, dtype=torch.int64)
+    crops = augmented(pixels, rows, replace(STILL, flip=True), generator(0))
     mirrored = (crops == pixels.flip(2)).flatten(1).all(dim=1)
     straight = (crops == pixels).flatten(1).all(dim=1)
     assert (mirrored ^ straight).all()
@@ -105,11 +100,6 @@ def test_colours_change_in_brightness_then_contrast_then_saturation():
                 assert pixel_found == pytest.approx(np.clip(expected, 0, 255), abs=1e-3)
 
 
-def test_without_jitter_colours_stay():
-    pixels = pictures().float()
-    torch.testing.assert_close(jittered(pixels, 0.0, generator(0)), pixels)
-
-
 def test_labels_are_mixed_as_the_images_are():
     """Images as bright as their label: the label to expect can be read off the pixels."""
     torch.manual_seed(0)
@@ -128,7 +118,7 @@ def test_labels_are_mixed_as_the_images_are():
 
 
 def test_strong_augmentation_has_the_networks_side():
-    recipe = Recipe(epochs=1, batch=2, rate=0.1, strong=Strong(), side=24)
+    recipe = replace(STILL, strong=Strong(), side=24)
     inputs = training_inputs(pictures(), torch.tensor([0, 1]), recipe, generator(0))
     assert inputs.shape == (2, 3, 24, 24)
     assert not torch.equal(inputs[0], inputs[1])

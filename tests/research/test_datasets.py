@@ -2,193 +2,65 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import tarfile
 from dataclasses import replace
-from urllib.error import URLError
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+import doors
+
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 
-from research.datasets import archives, load_set  # noqa: E402
 from research.datasets.cifar import CIFAR10, CIFAR100, load_cifar  # noqa: E402
-from research.progress import no_progress  # noqa: E402
 from unlabel import UnlabelError  # noqa: E402
 
 SMALL10 = replace(
     CIFAR10, train={f"data_batch_{i}.bin": 4 for i in range(1, 6)}, test={"test_batch.bin": 3}
 )
 SMALL100 = replace(CIFAR100, train={"train.bin": 20}, test={"test.bin": 5})
-LAYOUTS = pytest.mark.parametrize("layout", [SMALL10, SMALL100], ids=["cifar10", "cifar100"])
 
 
-def files_of(layout):
-    """Make the bytes of each file, and the images and labels in them."""
-    rng = np.random.default_rng(0)
-    content, truth = {}, {}
+def written(layout, folder):
+    """Write a set to its folder; return the images and labels in it."""
+    rng, truth = np.random.default_rng(0), {}
+    (folder / layout.folder).mkdir()
     for part, files in (("train", layout.train), ("test", layout.test)):
         count = sum(files.values())
         images = rng.integers(256, size=(count, 3, 32, 32), dtype=np.uint8)
-        labels = rng.integers(layout.classes, size=count)
+        labels = rng.integers(10, size=count)
         coarse = [rng.integers(20, size=count)] * (layout.label_bytes - 1)
         records = np.column_stack([*coarse, labels, images.reshape(count, -1)]).astype(np.uint8)
         truth |= {f"{part}_images": images, f"{part}_labels": labels}
         for name, part_records in zip(files, np.split(records, len(files)), strict=True):
-            content[name] = part_records.tobytes()
-    names = [f"label_{i}" for i in range(layout.classes)]
-    content[layout.names] = ("\n".join(names) + "\n\n").encode()
-    return content, truth
-
-
-def written(layout, folder, **changed):
-    """Write the set as a folder; changed files replace its own, None leaves one out."""
-    content, truth = files_of(layout)
-    target = folder / layout.archive.folder
-    target.mkdir()
-    for name, data in (content | changed).items():
-        if data is not None:
-            (target / name).write_bytes(data)
+            part_records.tofile(folder / layout.folder / name)
     return truth
 
 
-def packed(layout):
-    """Pack the set, and give its layout the checksum of the archive."""
-    content, truth = files_of(layout)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, data in content.items():
-            member = tarfile.TarInfo(f"{layout.archive.folder}/{name}")
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return *with_checksum(layout, buffer.getvalue()), truth
-
-
-def with_checksum(layout, data):
-    archive = replace(layout.archive, md5=hashlib.md5(data).hexdigest())
-    return replace(layout, archive=archive), data
-
-
-def check(images, truth, layout):
-    assert images.name == layout.name
-    assert images.classes == tuple(f"label_{i}" for i in range(layout.classes))
+@pytest.mark.parametrize("layout", [SMALL10, SMALL100], ids=["cifar10", "cifar100"])
+def test_the_files_of_an_archive_are_read(layout, tmp_path):
+    truth = written(layout, tmp_path)
+    images = load_cifar(layout, tmp_path)
     for name, expected in truth.items():
         found = getattr(images, name)
         assert found.dtype == (torch.uint8 if name.endswith("images") else torch.int64)
         np.testing.assert_array_equal(found.numpy(), expected)
 
 
-@LAYOUTS
-def test_an_unpacked_folder_is_read(layout, tmp_path):
-    truth = written(layout, tmp_path)
-    check(load_cifar(layout, tmp_path, no_progress), truth, layout)
-
-
-@LAYOUTS
-def test_an_archive_is_unpacked_once(layout, tmp_path):
-    layout, data, truth = packed(layout)
-    file = tmp_path / layout.archive.name
-    file.write_bytes(data)
-    check(load_cifar(layout, tmp_path, no_progress), truth, layout)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([file.name, layout.archive.folder])
-    file.unlink()
-    check(load_cifar(layout, tmp_path, no_progress), truth, layout)
-
-
-def test_the_official_sizes_and_addresses():
-    assert sum(CIFAR10.train.values()) == sum(CIFAR100.train.values()) == 50_000
-    assert sum(CIFAR10.test.values()) == sum(CIFAR100.test.values()) == 10_000
-    assert CIFAR10.archive.name == "cifar-10-binary.tar.gz"
-    assert CIFAR100.archive.name == "cifar-100-binary.tar.gz"
-
-
-class Answer(io.BytesIO):
-    """The result of urlopen."""
-
-    @property
-    def headers(self):
-        return {"Content-Length": str(len(self.getvalue()))}
-
-
-def test_a_download_is_checked_unpacked_and_shown(tmp_path, monkeypatch):
-    layout, data, truth = packed(SMALL10)
-    asked, parts = [], []
-    monkeypatch.setattr(archives, "BLOCK", 10_000)
-    monkeypatch.setattr(archives, "urlopen", lambda url, timeout: asked.append(url) or Answer(data))
-    check(load_cifar(layout, tmp_path / "new", parts.append), truth, layout)
-    assert asked == [layout.archive.address]
-    assert parts == sorted(parts)
-    assert parts[-1] == 1.0
-    assert len(parts) > 2
-
-
-def test_a_wrong_download_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "urlopen", lambda url, timeout: Answer(b"a page"))
-    with pytest.raises(
-        UnlabelError, match=r"cifar-10-binary\.tar\.gz is not the published archive"
-    ):
-        load_cifar(SMALL10, tmp_path, no_progress)
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_a_network_the_file_is_named(tmp_path, monkeypatch):
-    def refuse(url, timeout):
-        raise URLError("no network")
-
-    monkeypatch.setattr(archives, "urlopen", refuse)
-    with pytest.raises(
-        UnlabelError, match=r"cifar-100-binary\.tar\.gz does not exist, .*no network"
-    ):
-        load_set("cifar100", tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_truncated_archive_is_refused(tmp_path):
-    layout, data, _ = packed(SMALL10)
-    (tmp_path / layout.archive.name).write_bytes(data[: len(data) // 2])
-    with pytest.raises(UnlabelError, match=r"is not the published archive .* truncated"):
-        load_cifar(layout, tmp_path, no_progress)
-    assert [p.name for p in tmp_path.iterdir()] == [layout.archive.name]
-
-
-def test_an_archive_that_reaches_outside_is_refused(tmp_path):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        tar.addfile(tarfile.TarInfo("../outside"), io.BytesIO())
-    layout, data = with_checksum(SMALL10, buffer.getvalue())
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / layout.archive.name).write_bytes(data)
-    with pytest.raises(UnlabelError, match=r"could not be unpacked: .*outside"):
-        load_cifar(layout, folder, no_progress)
-    assert [p.name for p in tmp_path.rglob("*")] == ["data", layout.archive.name]
-
-
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("data_batch_3.bin", None, r"data_batch_3\.bin could not be read \(No such file"),
-        ("data_batch_3.bin", b"", r"data_batch_3\.bin has 0 bytes instead of 12,292"),
+        ("data_batch_3.bin", None, r"data_batch_3\.bin could not be read .*: unpack https://.* in"),
         ("test_batch.bin", bytes(3073 * 2), r"test_batch\.bin has 6,146 bytes instead of 9,219"),
-        ("test_batch.bin", bytes(3073 * 2 + 5), r"test_batch\.bin has 6,151 bytes"),
-        (
-            "test_batch.bin",
-            bytes(3073) + b"\x0a" + bytes(6145),
-            "image 1 has the label 10, but labels end at 9",
-        ),
-        ("batches.meta.txt", None, r"batches\.meta\.txt could not be read"),
-        ("batches.meta.txt", b"cat\ndog\n", "names 2 labels, not 10"),
-        ("batches.meta.txt", b"\xff\xfe", r"batches\.meta\.txt could not be read \(it is not text"),
     ],
 )
 def test_a_damaged_folder_is_refused_by_file(name, data, message, tmp_path):
-    written(SMALL10, tmp_path, **{name: data})
+    written(SMALL10, tmp_path)
+    file = tmp_path / SMALL10.folder / name
+    file.unlink() if data is None else file.write_bytes(data)
     with pytest.raises(UnlabelError, match=message):
-        load_cifar(SMALL10, tmp_path, no_progress)
+        load_cifar(SMALL10, tmp_path)
 
 
 def colour(label, image):
@@ -207,30 +79,28 @@ def faces(folder, identities, images, *, size=(64, 64), parts=("train", "test"))
 
 def test_all_of_a_hundred_identities_are_read_in_order(tmp_path):
     faces(tmp_path, 100, {"train": 2, "test": 1})
-    parts = []
-    images = load_set("faces", tmp_path, parts.append)
-    assert images.classes == tuple(f"n{i:06d}" for i in range(100))
+    images = doors.load_set("faces", tmp_path)
     assert images.train_images.shape == (200, 3, 64, 64)
     assert images.train_labels.tolist() == [i for i in range(100) for _ in range(2)]
     assert images.test_labels.tolist() == list(range(100))
     for row, expected in ((0, colour(0, 0)), (151, colour(75, 1))):
         found = images.train_images[row].float().mean(dim=(1, 2))
         torch.testing.assert_close(found, torch.tensor(expected).float(), rtol=0, atol=4)
-    assert parts[-1] == 1.0
 
 
 def test_of_more_identities_the_same_hundred_are_drawn(tmp_path):
     faces(tmp_path, 110, {"train": 1, "test": 1}, size=(8, 8))
-    first, second = load_set("faces", tmp_path), load_set("faces", tmp_path)
-    assert first.classes == second.classes == tuple(sorted(set(first.classes)))
-    assert len(first.classes) == 100
-    assert first.classes != tuple(f"n{i:06d}" for i in range(100))
+    first, second = doors.load_set("faces", tmp_path), doors.load_set("faces", tmp_path)
+    assert torch.equal(first.train_images, second.train_images)
+    shades = first.test_images[:, 0].float().mean(dim=(1, 2)).round().tolist()
+    assert len(shades) == 100
+    assert max(shades) > 200 + 10  # those of a label are twice its number
 
 
 def test_other_identities_in_test_hold_out_images_of_train(tmp_path):
     faces(tmp_path, 100, {"train": 5}, size=(8, 8), parts=["train"])
     (tmp_path / "test" / "n900000").mkdir(parents=True)
-    images = load_set("faces", tmp_path)
+    images = doors.load_set("faces", tmp_path)
     assert images.train_labels.tolist() == [i for i in range(100) for _ in range(4)]
     assert images.test_labels.tolist() == list(range(100))
 
@@ -241,21 +111,17 @@ def test_other_sizes_are_scaled_and_cut_in_the_middle(tmp_path):
     wide[:, 100:200] = 255
     file = tmp_path / "train" / "n000003" / "0001.jpg"
     Image.fromarray(wide).save(file, quality=95)
-    inner = load_set("faces", tmp_path).train_images[3, :, :, 4:-4]
+    inner = doors.load_set("faces", tmp_path).train_images[3, :, :, 4:-4]
     assert inner.min() > 240
 
 
 def test_identities_that_are_not_there_are_named(tmp_path):
     with pytest.raises(UnlabelError, match=r"train could not be read \(No such file"):
-        load_set("faces", tmp_path)
-    (tmp_path / "train").mkdir()
-    (tmp_path / "test").mkdir()
-    with pytest.raises(UnlabelError, match="train has no identities"):
-        load_set("faces", tmp_path)
-    (tmp_path / "train" / "n000000").mkdir()
-    (tmp_path / "test" / "n000000").mkdir()
+        doors.load_set("faces", tmp_path)
+    for part in ("train", "test"):
+        (tmp_path / part / "n000000").mkdir(parents=True)
     with pytest.raises(UnlabelError, match="has too few identities in train and test: 1 of 100"):
-        load_set("faces", tmp_path)
+        doors.load_set("faces", tmp_path)
 
 
 def test_unreadable_and_missing_images_are_named(tmp_path):
@@ -263,23 +129,20 @@ def test_unreadable_and_missing_images_are_named(tmp_path):
     broken = tmp_path / "test" / "n000042" / "0001.jpg"
     broken.write_bytes(broken.read_bytes()[:200])
     with pytest.raises(UnlabelError, match=r"n000042.0001\.jpg could not be read as an image"):
-        load_set("faces", tmp_path)
+        doors.load_set("faces", tmp_path)
     broken.unlink()
     with pytest.raises(UnlabelError, match=r"n000042 has no \.jpg images"):
-        load_set("faces", tmp_path)
+        doors.load_set("faces", tmp_path)
 
 
 def test_the_digits_are_the_same_every_time(tmp_path):
-    digits, again = load_set("digits", tmp_path), load_set("digits", tmp_path)
-    assert digits.classes == tuple("0123456789")
+    digits, again = doors.load_set("digits", tmp_path), doors.load_set("digits", tmp_path)
     assert torch.equal(digits.test_images, again.test_images)
     assert digits.train_images.shape == (1198, 3, 8, 8)
     assert digits.test_images.shape == (599, 3, 8, 8)
     assert digits.train_images.max() == 255
     assert torch.equal(digits.train_images[:, 0], digits.train_images[:, 2])
-    counts = torch.bincount(digits.test_labels)
-    assert counts.min() >= 57
-    assert counts.max() <= 62
+    assert all(57 <= count <= 62 for count in torch.bincount(digits.test_labels))
     every = torch.cat([digits.train_images, digits.test_images])[:, 0].numpy()
     expected = np.rint(load_digits().images * 255 / 16).astype(np.uint8)
     assert sorted(map(bytes, every)) == sorted(map(bytes, expected))
@@ -287,4 +150,4 @@ def test_the_digits_are_the_same_every_time(tmp_path):
 
 def test_an_unknown_set_is_named(tmp_path):
     with pytest.raises(UnlabelError, match="no set 'mnist'"):
-        load_set("mnist", tmp_path)
+        doors.load_set("mnist", tmp_path)

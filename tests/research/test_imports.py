@@ -10,7 +10,7 @@ import research
 
 ROOT = Path(research.__file__).parent
 # The sample outputs are in `evaluation`.
-PUBLIC = {"unlabel", "unlabel.metrics", "unlabel.evaluation"}
+PUBLIC = {"unlabel", "unlabel.metrics", "unlabel.evaluation", "unlabel.tables"}
 
 
 def imported(path):

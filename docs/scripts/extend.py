@@ -1,0 +1,44 @@
+"""Registers a method, a set and a model, for `python -m research run --plugin`."""
+
+from __future__ import annotations
+
+import torch
+from scipy.special import softmax
+from sklearn.datasets import load_digits
+from torch import nn
+
+from research import register_dataset, register_method, register_model
+from research.datasets import ImageSet
+from research.settings import Recipe
+from research.task import Outcome, Task
+
+
+def even(task: Task) -> Outcome:
+    """Spread the confidence in removed labels evenly over the others."""
+    confidences = softmax(task.base.test_logits, axis=1)
+    kept = confidences[:, task.retained]
+    lost = 1 - kept.sum(axis=1, keepdims=True)
+    return Outcome({"even": kept + lost / len(task.retained)})
+
+
+def turned_digits() -> ImageSet:
+    """Return scikit-learn's digits, upright (labels 0 to 9) and on their side (10 to 19)."""
+    digits = load_digits()
+    upright = torch.from_numpy(digits.images * (255 / 16)).byte()
+    grey = torch.cat([upright, upright.rot90(dims=(1, 2))])
+    images = grey[:, None].expand(-1, 3, -1, -1)
+    labels = torch.from_numpy(digits.target).repeat(2)
+    labels[len(upright) :] += 10
+    test = torch.arange(len(labels)) % 3 == 0
+    return ImageSet(images[~test], labels[~test], images[test], labels[test])
+
+
+def tiny(labels: int) -> nn.Module:
+    """Return a network of one convolution."""
+    features = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(features, nn.Flatten(), nn.Linear(32 * 4 * 4, labels))
+
+
+register_method("even", even, title="spread evenly")
+register_dataset("turned", turned_digits, labels=20, forget=[[10], range(10, 20)])
+register_model("tiny", tiny, recipe=Recipe(epochs=5, batch=64, rate=0.05, padding=1, flip=False))

@@ -1,0 +1,103 @@
+"""Paired bootstrap intervals of A_R: OSR less another method, on the same test rows.
+
+A_R is a mean over labels of a share of rows, and a test set has so many rows of each label by
+design: so rows are drawn anew within each label. Rows of a label on which the methods differ alike
+are drawn together, as a multinomial count, which is the same and fast.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from research.arrays import Float64s
+
+OURS = "osr"
+DRAWS = 2000
+EDGES = (0.025, 0.975)
+DECIMALS = 12  # sums are that exact: an interval may end at 0
+# The file of a network with intervals over more rows than are stored.
+ALL_ROWS = "all-rows.json"
+
+# Which rows each method has right.
+Right = dict[str, npt.NDArray[np.bool_]]
+
+
+class Spread(NamedTuple):
+    """A value over seeds; a difference also has its 95% interval over test rows."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    interval: Sequence[float] = ()
+
+    @property
+    def excludes_0(self) -> bool:
+        """Whether the interval lies on one side of 0."""
+        return bool(self.interval) and not self.interval[0] <= 0 <= self.interval[1]
+
+
+def over_seeds(values: Sequence[float], *interval: float) -> Spread:
+    """Summarise the values of several seeds."""
+    return Spread(float(np.mean(values)), min(values), max(values), len(values), interval)
+
+
+def differences(seeds: Sequence[Right], truth: npt.NDArray[np.int64]) -> dict[str, Spread]:
+    """Compare A_R of OSR with that of each other method, rows of negative labels left out.
+
+    A result is compared with OSR of its seed, or of the first seed with OSR where only another was
+    retrained. The mean over seeds is taken row by row, before rows are drawn.
+    """
+    with_ours = [right for right in seeds if OURS in right]
+    if not with_ours:
+        return {}
+    kept = truth >= 0
+    gains: dict[str, list[Float64s]] = {}
+    for right in seeds:
+        ours = right.get(OURS, with_ours[0][OURS])
+        for method in sorted(right.keys() - {OURS}):
+            gains.setdefault(method, []).append((ours.astype(float) - right[method])[kept])
+    labels = truth[kept]
+    low, high = _drawn([np.mean(found, axis=0) for found in gains.values()], labels)
+    return {
+        method: over_seeds([_over_labels(gain, labels) for gain in found], low[at], high[at])
+        for at, (method, found) in enumerate(gains.items())
+    }
+
+
+def _over_labels(gain: Float64s, truth: npt.NDArray[np.int64]) -> float:
+    return round(float(np.mean([gain[truth == at].mean() for at in np.unique(truth)])), DECIMALS)
+
+
+def _drawn(gains: list[Float64s], truth: npt.NDArray[np.int64]) -> list[list[float]]:
+    """Draw rows within each label again and again, and return the edges of the mean gains."""
+    random = np.random.default_rng(0)
+    rows, labels = np.stack(gains, axis=1), np.unique(truth)
+    total = np.zeros((DRAWS, len(gains)))
+    for label in labels:
+        patterns, counts = np.unique(rows[truth == label], axis=0, return_counts=True)
+        drawn = random.multinomial(counts.sum(), counts / counts.sum(), size=DRAWS)
+        total += drawn @ patterns / counts.sum()
+    edges = np.quantile((total / len(labels)).round(DECIMALS), EDGES, axis=0)
+    return [[float(edge) for edge in edge_of] for edge_of in edges]
+
+
+def read_all_rows(
+    results: Path, set: str, architecture: str
+) -> tuple[str, dict[str, dict[str, Spread]]]:
+    """Read a sentence on the intervals of a network over all rows, and them by forget set."""
+    path = results / set / architecture / ALL_ROWS
+    if not path.exists():
+        return "", {}
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    found = {
+        forget: {method: Spread(**values) for method, values in by_method.items()}
+        for forget, by_method in stored["differences"].items()
+    }
+    return stored["about"], found
