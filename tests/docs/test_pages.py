@@ -44,6 +44,9 @@ NOT_RUN = {
         "it needs MLServer.",
         "it needs KServe.",
     ],
+    "docs/research/frozen-features.md": [
+        "it needs the images of the faces, and takes a quarter of an hour."
+    ],
     "docs/research/reproduction.md": ["it reads the outputs of a checkout, and takes a minute."],
 }
 OPTIONAL = (
