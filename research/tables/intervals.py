@@ -1,7 +1,7 @@
 """Paired bootstrap intervals of A_R: OSR less another method, on the same test rows.
 
 A_R is a mean over labels of a share of rows, and a test set has so many rows of each label by
-design: so rows are drawn anew within each label. Rows of a label on which the methods differ alike
+design: so rows are drawn anew within each label. Rows of a label on which two methods differ alike
 are drawn together, as a multinomial count, which is the same and fast.
 """
 
@@ -64,10 +64,12 @@ def differences(seeds: Sequence[Right], truth: npt.NDArray[np.int64]) -> dict[st
         for method in sorted(right.keys() - {OURS}):
             gains.setdefault(method, []).append((ours.astype(float) - right[method])[kept])
     labels = truth[kept]
-    low, high = _drawn([np.mean(found, axis=0) for found in gains.values()], labels)
     return {
-        method: over_seeds([_over_labels(gain, labels) for gain in found], low[at], high[at])
-        for at, (method, found) in enumerate(gains.items())
+        method: over_seeds(
+            [_over_labels(gain, labels) for gain in found],
+            *_interval(np.mean(found, axis=0), labels),
+        )
+        for method, found in gains.items()
     }
 
 
@@ -75,17 +77,16 @@ def _over_labels(gain: Float64s, truth: npt.NDArray[np.int64]) -> float:
     return round(float(np.mean([gain[truth == at].mean() for at in np.unique(truth)])), DECIMALS)
 
 
-def _drawn(gains: list[Float64s], truth: npt.NDArray[np.int64]) -> list[list[float]]:
-    """Draw rows within each label again and again, and return the edges of the mean gains."""
-    random = np.random.default_rng(0)
-    rows, labels = np.stack(gains, axis=1), np.unique(truth)
-    total = np.zeros((DRAWS, len(gains)))
+def _interval(gain: Float64s, truth: npt.NDArray[np.int64]) -> list[float]:
+    """Draw rows within each label again and again, and return the edges of the mean gain."""
+    random, labels = np.random.default_rng(0), np.unique(truth)
+    total = np.zeros(DRAWS)
     for label in labels:
-        patterns, counts = np.unique(rows[truth == label], axis=0, return_counts=True)
+        values, counts = np.unique(gain[truth == label], return_counts=True)
         drawn = random.multinomial(counts.sum(), counts / counts.sum(), size=DRAWS)
-        total += drawn @ patterns / counts.sum()
-    edges = np.quantile((total / len(labels)).round(DECIMALS), EDGES, axis=0)
-    return [[float(edge) for edge in edge_of] for edge_of in edges]
+        total += drawn @ values / counts.sum()
+    edges: list[float] = np.quantile((total / len(labels)).round(DECIMALS), EDGES).tolist()
+    return edges
 
 
 def read_all_rows(

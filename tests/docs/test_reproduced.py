@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections import defaultdict
 from contextlib import nullcontext
 
 import numpy as np
@@ -134,36 +133,6 @@ def test_the_page_has_the_collapse_of_unsir(by_seed):
         for network in ("resnet18", "allcnn")
     ]
     assert f"A_R {pairs[0]} with ResNet18, {pairs[1]} with AllCNN" in page
-
-
-def test_the_page_has_the_effect_of_breaking_ties():
-    """Compare A_R of linear filtration's normalization, off the grid, with mask's."""
-    over_seeds = defaultdict(list)
-    for cell in stored_cells(reproduced.RESULTS):
-        if cell.forget == BASE:
-            continue
-        arrays = read_result(reproduced.RESULTS, cell).arrays
-        base = read_result(reproduced.RESULTS, cell.base)
-        if base is None or "linear_filtration_normalization" not in arrays:
-            continue
-        labels, logits = base.arrays["labels"], base.arrays["base"].astype(np.float64)
-        retained = np.setdiff1d(np.arange(logits.shape[1]), cell.removed)
-        as_stored = logits @ arrays["linear_filtration_normalization"].T
-        outputs = {"mask": logits[:, retained], "stored": as_stored}
-        for name, output in outputs.items():
-            right = retained[output.argmax(axis=1)] == labels
-            accuracy = np.mean([right[labels == label].mean() for label in retained])
-            over_seeds[cell.set, cell.architecture, cell.forget, name].append(accuracy)
-    shown = {at: f"{np.mean(values):.4f}".removeprefix("0") for at, values in over_seeds.items()}
-    changed = {
-        at[:3]: (shown[*at[:3], "stored"], shown[*at[:3], "mask"])
-        for at in shown
-        if shown[*at[:3], "stored"] != shown[*at[:3], "mask"]
-    }
-    page = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert f"{len(changed)} of A_R" in page
-    for cell in (("cifar100", "mobilenet_v2", "F1"), ("faces", "resnet18", "F2")):
-        assert f"{' against '.join(changed[cell])} ({cell[2]})" in page
 
 
 @pytest.fixture(scope="module")
