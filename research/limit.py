@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,15 +59,6 @@ class Outputs:
     taught: Floats  # the retrained model that the network learns from
     judged_by: Floats  # a model that was retrained with another seed
     methods: dict[str, Floats]
-
-
-def retrained_twice(stored: Sequence[Cell]) -> list[Cell]:
-    """Select the cells with a base model whose labels another seed was retrained without, too."""
-    return [
-        cell
-        for cell in stored
-        if cell.forget != BASE and {cell.base, replace(cell, seed=1 - cell.seed)} <= {*stored}
-    ]
 
 
 def read_outputs(cell: Cell) -> Outputs:
@@ -197,7 +187,9 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], metavar="SET/ARCHITECTURE/F")
     parser.add_argument("--out", type=Path, default=STORED / "limit.json")
     arguments = parser.parse_args()
-    cells = retrained_twice(stored_cells(PAPER))
+    stored = {*stored_cells(PAPER)}
+    twice = (cell for cell in sorted(stored) if replace(cell, seed=1 - cell.seed) in stored)
+    cells = [cell for cell in twice if cell.forget != BASE and cell.base in stored]
     started, load = time.perf_counter(), os.getloadavg()[0]
     found = {}
     parallel = Parallel(n_jobs=os.cpu_count(), return_as="generator")

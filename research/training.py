@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from research.arrays import Float32s
 from research.augmentation import as_input, mixing, training_inputs
 from research.models import head
+from research.progress import track
 from research.settings import Recipe
 
 EVALUATION_BATCH = 1000
@@ -84,7 +85,7 @@ def train(
     model.train()
     torch.backends.cudnn.benchmark = True  # pays off here, where shapes never change
     with seeded(seed):
-        for _ in range(recipe.epochs):
+        for _ in track(range(recipe.epochs), "Training", recipe.epochs):
             order = torch.randperm(len(images), generator=random, device=device)
             for step in range(steps):
                 rows = order[step * batch : (step + 1) * batch]

@@ -15,6 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from research.arrays import Float64s
 from research.grid import BASE, Cell
+from research.progress import track
 from research.results.files import Facts, Result, read_facts, read_result, stored_cells
 from research.results.notes import Notes, read_notes
 from research.tables.intervals import (
@@ -76,7 +77,8 @@ def gather(results: Path) -> Gathered:
     rounding: dict[str, float] = {}
     by_cell: dict[tuple[str, str, str], list[Judged]] = defaultdict(list)
     work = (delayed(judge_cell)(results, cell, cells) for cell in tasks)
-    for cell, judged in zip(tasks, parallel(work), strict=True):
+    judged_cells = track(parallel(work), "Computing values", len(tasks))
+    for cell, judged in zip(tasks, judged_cells, strict=True):
         rows = facts[cell]["rows"]
         for key, from_logits in judged.values.items():
             at_run_time = facts[cell]["full_precision"].get(key.method, {})

@@ -95,8 +95,10 @@ def test_a_row_is_judged_by_networks_that_have_not_seen_its_answer(outputs, lear
 
 
 def test_every_network_with_committed_outputs_is_there(committed):
-    expected = limit.retrained_twice(limit.stored_cells(limit.PAPER))
-    assert sorted(committed) == sorted(map(str, expected))
+    stored = limit.stored_cells(limit.PAPER)
+    seeds = [str(replace(c, seed=1 - c.seed)) for c in stored if c.forget != "F0"]
+    expected = {str(c) for c in stored if c.base in stored} & {*seeds}
+    assert sorted(committed) == sorted(expected)
     assert len(committed) == 32
 
 
