@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import reproduced
 from research.grid import BASE
-from research.tables.aggregate import Gathered, gather
+from research.tables.aggregate import Gathered
 from research.tables.judge import ALL_ENTRIES
 from research.tables.names import in_order
 from research.tables.published import FORGET, Key, paper_values
@@ -242,4 +242,4 @@ def table(gathered: Gathered) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(table(gather(reproduced.RESULTS)), encoding="utf-8")
+    FILE.write_text(table(reproduced.gathered(reproduced.RESULTS)), encoding="utf-8")

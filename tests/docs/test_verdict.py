@@ -16,6 +16,7 @@ import reproduced
 import verdict
 from research.results.files import read_result, stored_cells
 
+RESEARCH = reproduced.DOCS / "research"
 DOWN = "\N{DOWNWARDS ARROW}"
 FORGET = ("F1", "F2", "F3", "F4")
 TITLES = {
@@ -236,6 +237,8 @@ def test_other_methods(table, ours, paper):
     _, cell, of_paper = table["UNSIR has less A_R than OSR, and forgets less"]
     assert cell == f"in {len(excluding_0('UNSIR'))} of 24; A_F to {short(ours('A_F unsir').max())}"
     counts = [(published[name] > 0).sum() for name in ("unsir", "nhle_cwm")]
+    first = " ".join((RESEARCH / "reproduction.md").read_text(encoding="utf-8").split())
+    assert f"up to {short(published['unsir'][2:].max())} less A_R than OSR" in first
     assert of_paper == f"in {counts[0]} of 24; A_F to {paper('unsir', 'A_F').max():g}"
     _, cell, of_paper = table["NHLE-CWM has less A_R than OSR, and fails with ViT-B/16"]
     less = (ours("A_R osr") - ours("A_R nhle_cwm"))[-1].max()
@@ -258,7 +261,7 @@ def numbers(name, first, second):
 
 
 def words(page):
-    text = (reproduced.DOCS / "research" / "tables" / f"{page}.md").read_text(encoding="utf-8")
+    text = (RESEARCH / "tables" / f"{page}.md").read_text(encoding="utf-8")
     return " ".join(text.split())
 
 
