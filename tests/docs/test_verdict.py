@@ -318,6 +318,21 @@ def test_the_page_on_distances_has_those_over_the_floor():
     assert "it is {} to {} times, with two exceptions ({} and {})".format(*second) in page
 
 
+def test_the_page_on_settings_has_unsirs_batches_and_penalty():
+    text = (reproduced.FOLDER / "settings.md").read_text(encoding="utf-8")
+    batch, penalty = (
+        [tuple(re.findall(r"[\d.]+", cell)) for cell in row.split("|")[:6]]
+        for row in (
+            re.search(pattern, text, re.MULTILINE)[1]
+            for pattern in (r"^\| UNSIR \| batch \| (.*)", r"\| noise penalty \| (.*)")
+        )
+    )
+    ours, papers = zip(*batch[2:], strict=True)
+    assert f"batches are {min(map(int, ours))} to {max(map(int, ours))}" in words("settings")
+    assert papers == ("100", "100", "500", "500")
+    assert penalty == [(".1", ".1")] * 4 + [(".1", ".001")] * 2
+
+
 def test_privacy(table):
     osr, retrained = (
         np.array(
