@@ -105,6 +105,9 @@ def test_the_page_has_the_lead_of_osr_and_the_base_models(words):
         scratch -= over_all_images("retrain", "A_R", "resnet18", seed) / 2
     assert f"it is {between(scratch, 3)} above, and most where the fewest" in words
     assert (np.diff(scratch) > 0).all()
+    in_paper = papers("osr", "A_R") - papers("retrain", "A_R")
+    assert f"lie between: {between(in_paper)} above" in words
+    assert (np.diff(in_paper) > 0).all()
     base = full_precision("F0")["base"]
     assert f"is {short(base['A_R'])}, its coverage {short(base['coverage_retained'])}" in words
     accuracy, coverage = between(papers("base", "A_R")), between(papers("base", "Cov_R"))
