@@ -122,7 +122,9 @@ def test_the_letter_in_one_cell_recomputed_with_plain_code(committed):
 def test_the_page_has_the_premise(committed):
     assert "{include} ../tables/premise.md" in IDEA.read_text(encoding="utf-8")
     small = np.array([v for name, v in committed.items() if re.match(r"cifar10/.*F0", name)])
-    large = np.array([v for name, v in committed.items() if re.match(r"(cifar100|fac).*F0", name)])
+    large = np.array(
+        [v for name, v in committed.items() if re.match(r"(cifar100|faces/[rv]).*F0", name)]
+    )
     vit = committed["faces/vit_b_16/s0/F0"]
     assert (len(small), len(large)) == (4, 4)
     low, high = short(small[:, 2].min(), 3), short(small[:, 2].max(), 3)
@@ -134,6 +136,8 @@ def test_the_page_has_the_premise(committed):
     lowest = short(large[:, 1].min(), 3)
     assert f"a median of {low} to {high}, and {lowest} for the label that ViT-B/16" in words(IDEA)
     assert large[:, 1].min() == vit[1]
+    frozen = short(committed["faces/frozen_mobilefacenet/s0/F0"][0], 4)
+    assert f"and of {frozen} with [frozen features]" in words(IDEA)
     low, high = short(small[:, 4].min(), 4), short(small[:, 4].max(), 4)
     most = short(large[:, 4].max(), 4)
     assert f"own rows is {low} to {high} on CIFAR-10, and at most {most} anywhere" in words(IDEA)
