@@ -44,7 +44,11 @@ NOT_RUN = {
         "it needs MLServer.",
         "it needs KServe.",
     ],
-    "docs/research/reproduction.md": ["it reads the outputs of a checkout, and takes a minute."],
+    "docs/research/frozen-features.md": [
+        "it needs the images of the faces, and takes a quarter of an hour."
+    ],
+    "docs/research/reproduction.md": ["it reads the outputs of a checkout, and takes two minutes."],
+    "docs/research/unsir.md": ["it needs a GPU and the image sets."],
 }
 OPTIONAL = (
     *("mapie", "matplotlib", "onnx", "onnxruntime", "pandas", "polars", "pyarrow", "pyspark"),
