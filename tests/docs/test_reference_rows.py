@@ -15,6 +15,9 @@ matplotlib = pytest.importorskip("matplotlib", reason="the figures are drawn wit
 import rows_figures  # noqa: E402
 import rows_quoted  # noqa: E402
 from research import reference_rows  # noqa: E402
+from research.grid import Cell  # noqa: E402
+from research.results.files import read_result  # noqa: E402
+from research.tables.names import network  # noqa: E402
 
 DOCS = rows_figures.DOCS
 PAGE = DOCS / "guides" / "osr-or-mask.md"
@@ -93,6 +96,21 @@ def test_mask_recomputed_with_plain_code(committed, tasks):
         columns = np.searchsorted(kept, task.truth[judged][own])
         log_loss = -np.log(rows[np.arange(len(rows)), columns]).mean()
         assert rows_figures.compared(committed, name)["mask"]["log_loss"] == pytest.approx(log_loss)
+
+
+@pytest.mark.parametrize(
+    "at", ["cifar10/allcnn", "cifar100/mobilenet_v2", "cifar100/resnet18", "faces/resnet18"]
+)
+def test_mask_of_a_network_recomputed_from_its_committed_outputs(committed, at):
+    set, architecture = at.split("/")
+    arrays = read_result(reference_rows.PAPER, Cell(set, architecture, 0, "F0")).arrays
+    truth = arrays["labels"].astype(int)
+    judged = reference_rows.halves(truth)[1]
+    judged = judged[truth[judged] != 0]  # F1 removes the first label
+    rows = softmax(arrays["base"][judged, 1:].astype(float), axis=1)
+    log_loss = -np.log(rows[np.arange(len(rows)), truth[judged] - 1]).mean()
+    stated = rows_figures.compared(committed, "F1", network(set, architecture))
+    assert stated["mask"]["log_loss"] == pytest.approx(log_loss)
 
 
 def test_no_judged_row_is_fitted_on(tasks):

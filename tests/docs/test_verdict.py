@@ -87,7 +87,8 @@ def distances(result, base, removed):
 def ours():
     """Compute our means over seeds by metric and method, a line per network."""
     by_cell = {}
-    for cell in stored_cells(reproduced.RESULTS):
+    cells = stored_cells(reproduced.RESULTS)
+    for cell in cells:
         if (cell.set, cell.architecture) not in TITLES:
             continue
         result = read_result(reproduced.RESULTS, cell)
@@ -98,8 +99,8 @@ def ours():
         }
         for method, seconds in result.facts.get("seconds", {}).items():
             values[f"seconds {method}"] = seconds.get("total", math.fsum(seconds.values()))
-        base = read_result(reproduced.RESULTS, cell.base)
-        if cell.removed and base is not None:
+        if cell.removed and cell.base in cells:
+            base = read_result(reproduced.RESULTS, cell.base)
             values |= distances(result, base, list(cell.removed))
         for name, value in values.items():
             key = (name, cell.set, cell.architecture, cell.forget)
