@@ -65,7 +65,10 @@ MODELS: dict[str, Model] = {}
 
 def register_method(name: str, run: Callable[[Task], Outcome], **about: Any) -> None:
     """Register a method, which then runs on every cell; `about` it are attributes of `Method`."""
-    _add(METHODS, name, Method(run, **about), "method")
+    method = Method(run, **about)
+    if wrong := [each for each in method.outputs if not each.startswith(f"{name}_")]:
+        raise UnlabelError(f"The method {name} has an output {wrong[0]}: name it {name}_...")
+    _add(METHODS, name, method, "method")
 
 
 def register_dataset(name: str, load: Callable[..., ImageSet], **about: Any) -> None:

@@ -21,6 +21,7 @@ from research.task import Outcome, Task
 from unlabel import UnlabelError, metrics
 
 ROUNDING = 1e-3
+LARGEST = float(np.finfo(np.float16).max)
 LIBRARIES = ("torch", "torchvision", "numpy", "unlabel")
 NEW_FACTS: Facts = {key: {} for key in ("config", "failed", "full_precision", "made", "seconds")}
 NEW_FACTS["methods"] = []
@@ -77,13 +78,21 @@ def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, F
     if logits is None:
         smallest = metrics.EPSILON
         logits = {n: np.log(np.maximum(p, smallest)) for n, p in outcome.confidences.items()}
+    if outcome.filter is not None and method != "osr":
+        raise UnlabelError(
+            f"The method {method} returned a filter, which osr alone stores: return confidences."
+        )
+    for name in (*logits, *outcome.confidences, *outcome.matrices):
+        if name != method and not name.startswith(f"{method}_"):
+            raise UnlabelError(f"The method {method} returned an output {name}: name it {method}.")
+    columns = task.classes, len(task.retained)
+    for name, matrix in outcome.matrices.items():
+        if matrix.shape != columns[::-1] or not np.isfinite(matrix).all():
+            raise UnlabelError(
+                f"The matrix of {name} needs the shape {columns[::-1]} and finite numbers."
+            )
     for kind, outputs in (("logits", logits), ("confidences", outcome.confidences)):
         for name, rows in outputs.items():
-            if name != method and not name.startswith(f"{method}_"):
-                raise UnlabelError(
-                    f"The method {method} returned an output {name}: name it {method}."
-                )
-            columns = task.classes, len(task.retained)
             if rows.shape not in [(len(task.test_images), n) for n in columns]:
                 raise UnlabelError(
                     f"The {kind} of {name} have the shape {rows.shape}: return one row for each of "
@@ -92,6 +101,11 @@ def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, F
                 )
             if not np.isfinite(rows).all():
                 raise UnlabelError(f"The {kind} of {name} are not finite: its training diverged.")
+            if np.abs(rows).max() > LARGEST:
+                raise UnlabelError(
+                    f"The {kind} of {name} reach {np.abs(rows).max():g}, which float16 lacks: "
+                    f"return none beyond {LARGEST:,.0f}."
+                )
     for name, rows in outcome.confidences.items():
         if rows.min() < -ROUNDING or np.abs(rows.sum(axis=1) - 1).max() > ROUNDING:
             raise UnlabelError(f"The confidences of {name} are no probabilities of sum 1.")
