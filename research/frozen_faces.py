@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,7 @@ from torch import Tensor, nn
 from research.arrays import Float32s
 from research.datasets import ImageSet, load_set
 from research.grid import BASE, Cell
-from research.methods import linear_filtration, mask, osr
-from research.registry import DATASETS
+from research.registry import DATASETS, METHODS
 from research.results.collect import store_outcome
 from research.suites import Study
 from research.task import Base, Outcome, Task
@@ -38,7 +37,6 @@ from research.training import Images, timed
 NAME = "frozen_mobilefacenet"
 SIDE = 112  # of the network's inputs
 BATCH = 50
-METHODS = {"osr": osr.run, "mask": mask.run, "linear_filtration": linear_filtration.run}
 # With a larger tolerance, strengths from 1000 stop where the digits shown still change.
 HEAD = LogisticRegression(tol=1e-8, max_iter=5000)
 STRENGTHS = (100.0, 300.0, 1000.0, 3000.0)  # C, the inverse of the penalty
@@ -54,22 +52,8 @@ class Recipe:
     log_loss: dict[str, float]
 
 
-@dataclass(frozen=True, eq=False)
-class OnFeatures(Base):
-    """A linear layer, and images that are kept as features, in the place of pixels."""
-
-    @cached_property
-    def train_logits(self) -> Float32s:
-        """The layer's logits of its training images."""
-        return _logits(self.model, self.train_images)
-
-    @cached_property
-    def test_logits(self) -> Float32s:
-        """The layer's logits of the test images."""
-        return _logits(self.model, self.test_images)
-
-
 def _logits(layer: nn.Module, images: Images) -> Float32s:
+    """Compute logits of images that are kept as features, in the place of pixels."""
     with torch.inference_mode():
         logits: Float32s = layer(images.pixels).numpy()
     return logits
@@ -112,7 +96,7 @@ def fit_retained(task: Task, method: str, strength: float) -> tuple[Base, Outcom
     seconds: dict[str, float] = {}
     with timed(seconds, "total", task.device):
         head = fit_head(Images(kept.pixels, torch.searchsorted(retained, kept.labels)), strength)
-    model = OnFeatures(head, task.train_images, task.test_images)
+    model = Base(head, task.train_images, task.test_images, cache(partial(_logits, head)))
     logits, config = model.test_logits, {"images": len(kept)}
     outcome = Outcome({method: softmax(logits, axis=1)}, seconds, config, {method: logits})
     return model, outcome
@@ -129,7 +113,8 @@ def run(set: str, images: ImageSet, network: Path, out: Path) -> None:
     test = Images(embed(session, images.test_images), images.test_labels)
     strength, losses = best_strength(train)
     recipe: Any = Recipe(network.name, hashlib.sha256(content).hexdigest(), strength, losses)
-    study = Study(set, NAME, recipe, judged_per_label=10)
+    on_outputs = ("osr", "mask", "linear_filtration")
+    study = Study(set, NAME, recipe, judged_per_label=10, methods=on_outputs)
     models: dict[Cell, Base] = {}
     for cell in study.cells():
         task = Task(
@@ -145,8 +130,8 @@ def run(set: str, images: ImageSet, network: Path, out: Path) -> None:
         method = "base" if cell.forget == BASE else "retrain"
         models[cell], outcome = fit_retained(task, method, strength)
         store_outcome(out, cell, method, outcome, task, {})
-        for name, remove in METHODS.items() if cell.removed else ():
-            store_outcome(out, cell, name, remove(task), task, {})
+        for name in study.methods if cell.removed else ():
+            store_outcome(out, cell, name, METHODS[name].run(task), task, {})
         print(f"{cell}: {outcome.seconds['total']:.0f} s", flush=True)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from dataclasses import asdict
-from functools import lru_cache, partial
+from dataclasses import asdict, replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -63,7 +64,7 @@ class Resources:
             removed=cell.removed,
             seed=cell.seed,
             study=study,
-            load_base=partial(self._base, study, cell.seed),
+            load_base=cache(partial(self._copy_of_base, study, cell.seed)),
             build=partial(self.build, study),
         )
 
@@ -111,19 +112,24 @@ class Resources:
         task = self.task(study, cell)
         model = self.build(study, task.classes, seed)
         seconds = train(model, task.train_images, study.recipe, seed)
-        base = Base(model, task.train_images, task.test_images)
+        logits = logits_of(model, task.test_images)
         config: Facts = {"images": len(task.train_images)}
         if study.pretraining is not None:
             pretrained = self._pretrained(study.architecture, study.pretraining)
             config["pretraining"] = _facts_beside(pretrained)
         outcome = Outcome(
-            confidences={"base": softmax(base.test_logits, axis=1)},
+            confidences={"base": softmax(logits, axis=1)},
             config=config,
-            logits={"base": base.test_logits},
+            logits={"base": logits},
         )
         _save_weights(model, cell.weights(self.out))
         self._base.cache_clear()
         return store_outcome(self.out, cell, "base", outcome, task, seconds)
+
+    def _copy_of_base(self, study: Study, seed: int) -> Base:
+        """Copy the base model, so that what one method does to it reaches no other."""
+        base = self._base(study, seed)
+        return replace(base, model=copy.deepcopy(base.model))
 
     def _load_base(self, study: Study, seed: int) -> Base:
         cell = Cell(study.set, study.architecture, seed, BASE)
@@ -138,7 +144,7 @@ class Resources:
                 f"{weights} is missing or damaged, and the results of {cell} depend on it: restore "
                 f"it, or delete {folder} to start over."
             ) from error
-        return Base(model.eval(), *self._images(study.set))
+        return Base(model.eval(), *self._images(study.set), cache(partial(logits_of, model)))
 
     def _load_images(self, name: str) -> tuple[Images, Images]:
         loaded = load_set(name, self.data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch import nn
 from research.arrays import Float32s, Floats
 from research.registry import Labels
 from research.suites import Study
-from research.training import Images, logits_of
+from research.training import Images
 from unlabel import OutputFilter
 
 
@@ -24,21 +23,23 @@ class Base:
     """A model with all labels, and the images that it is trained and judged on.
 
     Its outputs are computed once; the seconds of methods that work on outputs do not include it.
+    They stay those of the base model when a method changes its copy of the model.
     """
 
     model: nn.Module
     train_images: Images
     test_images: Images
+    logits_of: Callable[[Images], Float32s]
 
-    @cached_property
+    @property
     def train_logits(self) -> Float32s:
         """The model's logits of its training images."""
-        return logits_of(self.model, self.train_images)
+        return self.logits_of(self.train_images)
 
-    @cached_property
+    @property
     def test_logits(self) -> Float32s:
         """The model's logits of the test images."""
-        return logits_of(self.model, self.test_images)
+        return self.logits_of(self.test_images)
 
     @property
     def train_labels(self) -> npt.NDArray[np.int64]:
@@ -62,7 +63,7 @@ class Task:
     study : Study
         The recipe and the methods' settings.
     load_base : callable
-        Returns the base model, which no method may change.
+        Returns the base model, always the same copy, which the method may change.
     build : callable
         Returns an untrained model on the device, for a number of labels and a seed.
     """

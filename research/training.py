@@ -65,12 +65,7 @@ def _resized(side: int, model: nn.Module, inputs: tuple[Tensor]) -> Tensor:
     return F.interpolate(inputs[0], size=(side, side), mode="bilinear", align_corners=False)
 
 
-def train(
-    model: nn.Module,
-    images: Images,
-    recipe: Recipe,
-    seed: int,
-) -> dict[str, float]:
+def train(model: nn.Module, images: Images, recipe: Recipe, seed: int) -> dict[str, float]:
     """Train a model in place; return the seconds per epoch and in total."""
     device = images.pixels.device
     random = generator(seed, device)
@@ -141,6 +136,7 @@ def logits_of(model: nn.Module, images: Images) -> Float32s:
         batches = images.pixels.split(EVALUATION_BATCH)
         logits = torch.cat([model(as_input(batch)).float() for batch in batches])
     result: Float32s = logits.cpu().numpy()
+    result.setflags(write=False)  # methods share those of the base model
     return result
 
 

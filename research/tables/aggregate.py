@@ -17,14 +17,7 @@ from research.arrays import Float64s
 from research.grid import BASE, Cell
 from research.progress import track
 from research.results.files import Facts, read_result, stored_facts
-from research.tables.intervals import (
-    OURS,
-    Right,
-    Spread,
-    differences,
-    over_seeds,
-    read_all_rows,
-)
+from research.tables.intervals import OURS, Right, Spread, differences, over_seeds, read_all_rows
 from research.tables.judge import REVERSED, Judge
 from research.tables.names import FLOOR, Network
 from research.tables.notes import Notes, read_notes

@@ -49,10 +49,7 @@ def seconds(value: float) -> str:
 
 
 def _on_both_inputs(
-    name: str,
-    text: str,
-    on_removed: Best = "low",
-    write: Callable[[float], str] = score,
+    name: str, text: str, on_removed: Best = "low", write: Callable[[float], str] = score
 ) -> tuple[Metric, Metric]:
     """Make the two metrics of a divergence; on inputs of retained labels, lower is better."""
     arrow = "↓" if on_removed == "low" else "↑"

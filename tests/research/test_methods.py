@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def task(tmp_path_factory):
     task = resources.task(STUDY, STUDY.cells()[2])
     model = resources.build(STUDY, 10, 0)
     train(model, task.train_images, STUDY.recipe, 0)
-    base = Base(model, task.train_images, task.test_images)
+    base = Base(model, task.train_images, task.test_images, cache(partial(logits_of, model)))
     return replace(task, load_base=lambda: base)
 
 
