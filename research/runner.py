@@ -18,7 +18,7 @@ import torch
 
 from research.files import cannot_write
 from research.grid import Cell, select
-from research.registry import DATASETS, METHODS, check_removed
+from research.registry import DATASETS, METHODS, check_removed, choose
 from research.resources import Resources
 from research.results.collect import Values, store_failure, store_outcome
 from research.results.files import Facts, stored_facts
@@ -84,7 +84,7 @@ def pieces_left(studies: Sequence[Study], out: Path, only: Sequence[str] = ()) -
         Piece(study, cell, name)
         for cell, study in study_of.items()
         if cell in chosen
-        for name in study.methods(cell)
+        for name in study.methods_of(cell)
         if cell not in stored or name not in stored[cell]["methods"]
     ]
 
@@ -155,7 +155,7 @@ def _run_piece(piece: Piece, resources: Resources) -> Values:
     task = resources.task(piece.study, piece.cell)
     seconds: dict[str, float] = {}
     with timed(seconds, "total", task.device):
-        outcome = METHODS[piece.method].run(task)
+        outcome = choose(METHODS, piece.method, "method").run(task)
     return store_outcome(resources.out, piece.cell, piece.method, outcome, task, seconds)
 
 

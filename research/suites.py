@@ -20,9 +20,10 @@ class Study:
     """An architecture on an image set, with all settings and seeds.
 
     `settings` has a dataclass for each method that takes one. Seeds in `seeds` train a base model
-    and run every registered method; those in `retrained_only` only retrain, for the floor. Values
+    and run the methods; those in `retrained_only` only retrain, for the floor. Values
     use the first `judged_per_label` test rows of each label, or all of them if it is None. The
-    labels in `forget` are removed in place of those that the set is registered with.
+    labels in `forget` are removed in place of those that the set is registered with, and `methods`
+    are run in place of all that are registered.
     """
 
     set: str
@@ -34,6 +35,7 @@ class Study:
     judged_per_label: int | None = None
     pretraining: Pretraining | None = None
     forget: tuple[Labels, ...] = ()
+    methods: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
         """List the cells, each base model before the cells that need it."""
@@ -45,11 +47,11 @@ class Study:
             if seed in self.seeds or removed
         ]
 
-    def methods(self, cell: Cell) -> tuple[str, ...]:
+    def methods_of(self, cell: Cell) -> tuple[str, ...]:
         """Name the methods that a finished cell holds."""
         if cell.forget == BASE:
             return ("base",)
-        return tuple(METHODS) if cell.seed in self.seeds else (RETRAIN,)
+        return (self.methods or tuple(METHODS)) if cell.seed in self.seeds else (RETRAIN,)
 
     def difference(self, config: Mapping[str, Any]) -> str | None:
         """Describe the first setting in which a cell's stored config differs from the study.

@@ -112,10 +112,11 @@ def remarks(kind: str, spreads: dict[Key, Spread]) -> Iterator[str]:
             ]
             above = sum(spread.excludes_0 and spread.mean > 0 for spread in found)
             below = sum(spread.excludes_0 and spread.mean < 0 for spread in found)
-            yield (
-                f"Of {len(found)} intervals of OSR less {names.method(method)} on the paper's "
-                f"networks, {above + below} exclude 0: {above} are above it and {below} below."
-            )
+            if found:
+                yield (
+                    f"Of {len(found)} intervals of OSR less {names.method(method)} on the paper's "
+                    f"networks, {above + below} exclude 0: {above} are above it and {below} below."
+                )
     if kind == "kl_retrained" and (counts := _nearer_reversed(spreads)):
         nearer, every = (sum(map(count, counts.values())) for count in (sum, len))
         each = "; ".join(

@@ -48,21 +48,23 @@ def over_seeds(values: Sequence[float], *interval: float) -> Spread:
     return Spread(float(np.mean(values)), min(values), max(values), len(values), interval)
 
 
-def differences(seeds: Sequence[Right], truth: npt.NDArray[np.int64]) -> dict[str, Spread]:
-    """Compare A_R of OSR with that of each other method, rows of negative labels left out.
+def differences(
+    seeds: Sequence[Right], truth: npt.NDArray[np.int64], ours: str = OURS
+) -> dict[str, Spread]:
+    """Compare A_R of OSR or another with that of each method, rows of negative labels left out.
 
-    A result is compared with OSR of its seed, or of the first seed with OSR where only another was
-    retrained. The mean over seeds is taken row by row, before rows are drawn.
+    A result is compared with ours of its seed, or of the first seed that has it where only another
+    was retrained. The mean over seeds is taken row by row, before rows are drawn.
     """
-    with_ours = [right for right in seeds if OURS in right]
+    with_ours = [right for right in seeds if ours in right]
     if not with_ours:
         return {}
     kept = truth >= 0
     gains: dict[str, list[Float64s]] = {}
     for right in seeds:
-        ours = right.get(OURS, with_ours[0][OURS])
-        for method in sorted(right.keys() - {OURS}):
-            gains.setdefault(method, []).append((ours.astype(float) - right[method])[kept])
+        own = right.get(ours, with_ours[0][ours])
+        for method in sorted(right.keys() - {ours}):
+            gains.setdefault(method, []).append((own.astype(float) - right[method])[kept])
     labels = truth[kept]
     return {
         method: over_seeds(

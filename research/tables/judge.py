@@ -2,7 +2,8 @@
 
 All is computed from stored logits with `unlabel.metrics`. OSR, mask and the methods that store a
 matrix are applied here, to the base model's logits. Whether an output has entries for all labels
-or for retained ones is seen from its shape.
+or for retained ones is seen from its shape. The base model has all labels: a study that adds labels
+to one that lacks them would need them from its facts, and a KL to the base model over its own.
 """
 
 from __future__ import annotations

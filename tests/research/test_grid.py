@@ -34,7 +34,7 @@ def test_other_files_are_not_cells(path):
 
 def test_the_paper_has_every_forget_set_and_two_retrainings_everywhere():
     for study in SUITES["paper"]:
-        retrained = [cell.forget for cell in study.cells() if "retrain" in study.methods(cell)]
+        retrained = [cell.forget for cell in study.cells() if "retrain" in study.methods_of(cell)]
         assert sorted(retrained) == sorted(["F1", "F2", "F3", "F4"] * 2)
 
 
