@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="UNSIR trains networks")
 from research import unsir_balance  # noqa: E402
 from research.methods import unsir  # noqa: E402
 from research.resources import Resources  # noqa: E402
+from research.results.files import stored_cells  # noqa: E402
 from research.suites import SUITES  # noqa: E402
 from tiny_study import STUDY  # noqa: E402
 
@@ -111,6 +112,21 @@ def test_the_figure_shows_every_trial(tmp_path, monkeypatch):
     expected = [(trial["A_F"], trial["lost"]) for trial in unsir_figure.trials()]
     assert sorted(drawn) == sorted(2 * expected)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_the_retrained_models_alone_are_copied(tmp_path):
+    study = next(s for s in SUITES["paper"] if s.architecture == "mobilenet_v2")
+    unsir_balance.copy_retrained(study, tmp_path)
+    network = STORED / "paper" / "cifar100" / "mobilenet_v2"
+    copied = stored_cells(tmp_path)
+    assert len(copied) == len([*network.glob("s*/F[1-9].json")]) == 8
+    for cell in copied:
+        found, committed = (doors.stored(out, cell) for out in (tmp_path, STORED / "paper"))
+        assert found.arrays.keys() == {"retrain"} < {*committed.arrays, "labels"}
+        np.testing.assert_array_equal(found.arrays["retrain"], committed.arrays["retrain"])
+        assert (found.filter, found.facts["methods"]) == (None, ["retrain"])
+        for name in ("made", "seconds", "full_precision"):
+            assert found.facts[name] == {"retrain": committed.facts[name]["retrain"]}
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from commands import research
 from page_blocks import ROOT, blocks
 from research import registry
 from research.results.files import stored_cells
+from research.suites import chosen
 from tiny_study import STUDY
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -140,6 +142,19 @@ def test_labels_and_seeds_of_ones_own(tmp_path, plugin, registries):
     assert re.search(r"s2/F1\.json .*\(removed labels are \[3\], not \[0, 2\]\)", errors)
 
 
+def test_seeds_of_ones_own_leave_none_that_only_retrains():
+    studies = chosen("paper", seeds="3,5")
+    assert {(study.seeds, study.retrained_only) for study in studies} == {((3, 5), ())}
+    assert chosen("paper")[-1].retrained_only == (1,)
+
+
+def test_a_study_runs_the_methods_that_it_names(tmp_path, monkeypatch):
+    doors.as_suite(monkeypatch, replace(STUDY, methods=("mask", "sort")))
+    (why,) = doors.run_study(tmp_path, "s0/F1")
+    assert why.startswith("There is no method 'sort': choose from osr, mask")
+    assert doors.stored(tmp_path, STUDY.cells()[1]).facts["methods"] == ["mask"]
+
+
 def test_methods_from_outside_run_on_the_cells_of_a_suite(tmp_path, plugin, monkeypatch):
     doors.as_suite(monkeypatch, STUDY)
     code, _, errors = run(tmp_path / "out", plugin, "--only", "F1")
@@ -174,6 +189,7 @@ def test_a_mistake_gets_one_sentence(tmp_path, plugin, options, words):
         (None, r"my\.py could not be read: No such file"),
         ("x = 1\n", r"my\.py registers nothing: call register_method, "),
         ("x = 1\n\nx.y\n", r"my\.py, line 3: AttributeError"),
+        ("def f():\n    1 / 0\n\nf()\n", r"my\.py, line 2: ZeroDivisionError"),
         ("x = (\n", r"my\.py, line 1: SyntaxError"),
         ("import unheard_of\n", r"line 1: ModuleNotFoundError: No module named 'unheard_of'"),
         (METHOD.replace("mine", "osr"), r"line 2: There is a method 'osr' already"),
@@ -183,6 +199,7 @@ def test_a_mistake_gets_one_sentence(tmp_path, plugin, options, words):
         (METHOD + METHOD, r"line 4: There is a method 'mine' already"),
         (METHOD.replace("mine", "my/own"), "'my/own' needs a name of letters, digits, _ and -"),
         (METHOD.replace("{})", "{}, cost=1)"), r"line 2: TypeError.*'cost'"),
+        (METHOD.replace("{})", "{}, outputs={'mined': ''})"), "has an output mined: name it mine_"),
     ],
 )
 def test_a_plugin_that_does_not_load_gets_one_sentence(tmp_path, text, words):
@@ -208,11 +225,31 @@ def assert_one_sentence(ran, words):
         ('Outcome({"truth": np.ones((20, 3))})', r"shape \(20, 3\).* with 4 or 2 columns"),
         ('Outcome({"truth": np.full((20, 4), np.nan)})', "of truth are not finite"),
         ('Outcome({"truth": np.ones((20, 4))})', "of truth are no probabilities"),
+        (
+            'Outcome({"truth": np.eye(4)[[0] * 20]}, logits={"truth": np.full((20, 4), -7e4)})',
+            "logits of truth reach 70000, which float16 lacks: return none beyond 65,504",
+        ),
+        (
+            'Outcome({"truth": np.eye(4)[[0] * 20]}, matrices={"first": np.ones((2, 4))})',
+            "returned an output first: name it truth",
+        ),
+        (
+            'Outcome({"truth": np.eye(4)[[0] * 20]}, matrices={"truth_b": np.ones((4, 4))})',
+            r"matrix of truth_b needs the shape \(2, 4\)",
+        ),
+        (
+            'Outcome({"truth": np.eye(4)[[0] * 20]}, matrices={"truth": np.full((2, 4), np.inf)})',
+            "matrix of truth needs .*finite numbers",
+        ),
+        (
+            'Outcome({"truth": np.eye(4)[[0] * 20]}, filter=METHODS["osr"].run(task).filter)',
+            "returned a filter, which osr alone stores: return confidences",
+        ),
     ],
 )
 def test_what_is_no_outcome_fails_in_one_sentence(tmp_path, plugin, returned, words):
     own = 'Outcome({"truth": np.eye(task.classes)[task.test_images.labels.numpy()]})'
-    plugin.write_text(PLUGIN.replace(own, returned))
+    plugin.write_text("from research.registry import METHODS\n" + PLUGIN.replace(own, returned))
     code, _, errors = run(tmp_path, plugin, "--study", "stripes/flat")
     assert code == 1
     (failed,) = re.findall(f"^Failed: {CELL} truth: (.*)$", errors, re.MULTILINE)

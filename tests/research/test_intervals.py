@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -9,11 +10,15 @@ import numpy as np
 import pytest
 
 import bench_results
+import plain
 import plain_cells
 from bench_results import LABELS, SET
 from doors import research_tables
 from read_tables import rows_of, section_of, values_of
 from research import all_rows
+from research.tables import captions
+from research.tables.intervals import differences, over_seeds
+from research.tables.published import Key
 
 REMOVED = [0, 4]
 GROUP = "A_R of OSR less that of"
@@ -84,17 +89,71 @@ def test_intervals_that_exclude_0_are_bold_and_counted(folder):
     assert f"retrained on the paper's networks, {count} exclude 0" in section
 
 
+def remarks_on(set, *intervals):
+    """Return what is said of intervals of OSR less mask, one for each forget set."""
+    spreads = {
+        Key(set, "resnet18", "mask", "", "A_R_less", f"F{number}"): over_seeds(
+            [sum(edges) / 2], *edges
+        )
+        for number, edges in enumerate(intervals, start=1)
+    }
+    return [*captions.remarks("intervals", spreads)]
+
+
+def test_intervals_are_counted_by_their_side_of_0():
+    (said,) = remarks_on("cifar10", (0.1, 0.2), (-0.2, -0.1), (-0.3, -0.1), (-0.1, 0.3))
+    assert said == (
+        "Of 4 intervals of OSR less mask on the paper's networks, 3 exclude 0: 1 are above it and "
+        "2 below."
+    )
+
+
+def test_intervals_of_sets_that_the_paper_lacks_are_not_counted():
+    assert remarks_on("digits", (0.1, 0.2)) == []
+
+
+def test_rows_are_drawn_within_each_label():
+    truth = np.repeat([0, 1], [3, 9])
+    right = {"osr": truth == 0, "mask": np.zeros(12, dtype=bool)}
+    assert differences([right], truth)["mask"].interval == (0.5, 0.5)
+    turned = differences([right], truth, ours="mask")
+    assert {name: spread.interval for name, spread in turned.items()} == {"osr": (-0.5, -0.5)}
+
+
 def write_outputs(folder, seed):
     """Write outputs over 100 labels, two reference and two test rows of each."""
     random = np.random.default_rng(seed)
     truth = np.repeat(np.arange(100), 2)
     arrays = {"y_test": truth, "y_ref": truth}
+    # So that it matters which rows OSR is fitted on: they are often taken for one other label.
+    lean = {"test": np.zeros((200, 100)), "ref": 5 * np.eye(100)[(truth + 50) % 100]}
     for name, removed in (("F0", 0), ("F1", 1), ("F2", 20), ("F3", 40), ("F4", 60)):
         for rows in ("test", "ref"):
-            logits = random.normal(size=(200, 100)) + 3 * np.eye(100)[truth]
+            logits = random.normal(size=(200, 100)) + 3 * np.eye(100)[truth] + lean[rows]
             arrays[f"{name}_{rows}"] = logits[:, removed:].astype(np.float32)
     np.savez(folder / f"cifar100-resnet18-s{seed}.npz", **arrays)
     return arrays
+
+
+def gains_over_all_rows(arrays, forget, n_removed):
+    """Return A_R of OSR less that of others, where the first labels are removed."""
+    rows, own = (plain.softmax(arrays[f"F0_{kind}"].astype(float)) for kind in ("test", "ref"))
+    removed = list(range(n_removed))
+    steps = plain.fit([own[arrays["y_ref"] == label] for label in removed], removed, 100)
+    outputs = {
+        "osr": plain.apply(rows, steps),
+        "mask": rows[:, n_removed:],
+        "retrain": arrays[f"{forget}_test"],
+    }
+    right = {
+        name: each.argmax(axis=1) + n_removed == arrays["y_test"] for name, each in outputs.items()
+    }
+    return {
+        name: plain_cells.mean_over_labels(
+            right["osr"] * 1.0 - right[name], arrays["y_test"], removed
+        )
+        for name in ("mask", "retrain")
+    }
 
 
 def test_intervals_over_all_rows_are_stored_and_shown(tmp_path, monkeypatch):
@@ -105,13 +164,13 @@ def test_intervals_over_all_rows_are_stored_and_shown(tmp_path, monkeypatch):
     all_rows.main()
     text = research_tables(tmp_path, tmp_path)
     line = values_of(tmp_path)["retrain", "all rows", "A_R_less", "F1"]
-    means = []
-    for arrays in trainings:
-        right = arrays["F1_test"].argmax(axis=1) + 1 == arrays["y_test"]
-        # With one label removed, OSR rarely changes which of the others is first.
-        ours = arrays["F0_test"][:, 1:].argmax(axis=1) + 1 == arrays["y_test"]
-        means.append(plain_cells.mean_over_labels(ours * 1.0 - right, arrays["y_test"], [0]))
-    assert float(line["ours_mean"]) == pytest.approx(np.mean(means), abs=0.01)
-    assert float(line["interval_low"]) < np.mean(means) < float(line["interval_high"])
+    assert float(line["interval_low"]) < float(line["ours_mean"]) < float(line["interval_high"])
+    stored = json.loads((tmp_path / "cifar100" / "resnet18" / "all-rows.json").read_text())
+    for forget, removed in (("F1", 1), ("F2", 20)):
+        gains = [gains_over_all_rows(arrays, forget, removed) for arrays in trainings]
+        for method, found in stored["differences"][forget].items():
+            means = [gain[method] for gain in gains]
+            expected = [np.mean(means), min(means), max(means)]
+            assert [found[name] for name in ("mean", "low", "high")] == pytest.approx(expected)
     assert "all rows are over all 200 test images, with 2 other trainings" in text
     assert (GROUP, "mask: all rows") in rows_of(text, "Intervals of differences in A_R")

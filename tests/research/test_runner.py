@@ -254,6 +254,40 @@ def test_a_method_that_fails_does_not_stop_the_rest_and_is_tried_again(tmp_path,
     assert facts(tmp_path)["failed"] == {}
 
 
+def test_a_method_that_changes_the_base_model_changes_no_other_cell(
+    finished, tmp_path, monkeypatch
+):
+    def spoil(run):
+        def spoilt(task):
+            for weights in task.base.model.state_dict().values():
+                weights.zero_()
+            assert not any(weight.any() for weight in task.base.model.parameters())
+            return run(task)
+
+        return spoilt
+
+    doors.replace_method(monkeypatch, "osr", spoil)
+    assert doors.run_study(tmp_path, "s0/F1") == {}
+    expected, found = (doors.stored(out, FIRST) for out in (finished[0], tmp_path))
+    np.testing.assert_array_equal(found.filter.means, expected.filter.means)
+    for name, array in expected.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array)
+
+
+def test_a_method_cannot_write_to_the_base_models_outputs(tmp_path, monkeypatch):
+    def clear(run):
+        def clearing(task):
+            task.base.test_logits[:, task.removed] = 0
+            return run(task)
+
+        return clearing
+
+    doors.replace_method(monkeypatch, "osr", clear)
+    (why,) = doors.run_study(tmp_path, "s0/F1")
+    assert "read-only" in why
+    assert facts(tmp_path)["methods"] == [*NEED_THE_BASE[1:], "retrain"]
+
+
 def test_failures_are_stored_even_if_the_run_is_interrupted(tmp_path, monkeypatch, capsys):
     before(monkeypatch, "osr", fail)
     before(monkeypatch, "unsir", interrupt)
@@ -266,8 +300,7 @@ def test_failures_are_stored_even_if_the_run_is_interrupted(tmp_path, monkeypatc
 def test_logits_that_are_not_finite_are_a_failure(tmp_path, monkeypatch):
     def run_away(task, unsir):
         outcome = unsir(task)
-        outcome.logits["unsir"][0, 0] = np.nan
-        return outcome
+        return replace(outcome, logits={"unsir": np.full_like(outcome.logits["unsir"], np.nan)})
 
     doors.replace_method(monkeypatch, "unsir", lambda run: lambda task: run_away(task, run))
     (why,) = doors.run_study(tmp_path, "s0/F1")
