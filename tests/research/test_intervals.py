@@ -101,9 +101,11 @@ def remarks_on(set, *intervals):
 
 
 def test_intervals_are_counted_by_their_side_of_0():
-    (said,) = remarks_on("cifar10", (0.1, 0.2), (-0.2, -0.1), (-0.3, -0.1), (-0.1, 0.3))
+    (said,) = remarks_on(
+        "cifar10", (0.1, 0.2), (-0.2, -0.1), (-0.3, -0.1), (-0.1, 0.3), (-0.3, 0.1)
+    )
     assert said == (
-        "Of 4 intervals of OSR less mask on the paper's networks, 3 exclude 0: 1 are above it and "
+        "Of 5 intervals of OSR less mask on the paper's networks, 3 exclude 0: 1 are above it and "
         "2 below."
     )
 
