@@ -68,7 +68,8 @@ def register_method(name: str, run: Callable[[Task], Outcome], **about: Any) -> 
     method = Method(run, **about)
     if wrong := [each for each in method.outputs if not each.startswith(f"{name}_")]:
         raise UnlabelError(f"The method {name} has an output {wrong[0]}: name it {name}_...")
-    _add(METHODS, name, method, "method")
+    outputs = (output for other in METHODS.values() for output in other.outputs)
+    _add(METHODS, name, method, "method", taken=(*NO_METHODS, *outputs))
 
 
 def register_dataset(name: str, load: Callable[..., ImageSet], **about: Any) -> None:
@@ -106,8 +107,8 @@ def check_removed(removed: Sequence[int], set: str) -> None:
         raise UnlabelError(f"{text} are all labels of {set}: keep one at least.")
 
 
-def _add(registered: dict[str, T], name: str, new: T, kind: str) -> None:
-    if name in registered or (kind == "method" and name in NO_METHODS):
+def _add(registered: dict[str, T], name: str, new: T, kind: str, taken: Sequence[str] = ()) -> None:
+    if name in (*registered, *taken):
         raise UnlabelError(f"There is a {kind} {name!r} already: choose another name.")
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):  # names are folders and parts of --only
         raise UnlabelError(f"The {kind} {name!r} needs a name of letters, digits, _ and -.")

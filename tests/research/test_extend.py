@@ -196,6 +196,10 @@ def test_a_mistake_gets_one_sentence(tmp_path, plugin, options, words):
         (METHOD.replace("mine", "base"), "There is a method 'base' already"),
         (METHOD.replace("mine", "training"), "There is a method 'training' already"),
         (METHOD.replace("mine", "retrain_again"), "There is a method 'retrain_again' already"),
+        (
+            METHOD.replace("mine", "linear_filtration_zeroing"),
+            "There is a method 'linear_f.* already",
+        ),
         (METHOD + METHOD, r"line 4: There is a method 'mine' already"),
         (METHOD.replace("mine", "my/own"), "'my/own' needs a name of letters, digits, _ and -"),
         (METHOD.replace("{})", "{}, cost=1)"), r"line 2: TypeError.*'cost'"),
