@@ -2,8 +2,8 @@
 
 python -m research.premise > docs/tables/premise.md
 
-The premise: a label's mean vector c is parallel to outputs for its own inputs, and orthogonal to
-all others.
+The premise: a label's mean vector c is parallel to outputs for its own inputs (c is the mean of its
+other rows then) and orthogonal to all others.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from research.results import PAPER
 from research.results.files import read_result, stored_cells
 from unlabel import metrics
 
-PREMISE = (
-    "| own rows | its lowest label | other rows | its highest label | mean residual of own rows |"
-)
+PREMISE = "| own rows | lowest label | other rows | highest label | mean residual of own rows |"
 LETTER = "| largest entry | Cov_R of OSR | letter, clamped at the end | clamped after each label |"
 
 
 def premise(rows: Floats, truth: Array) -> list[float]:
     """Return the median cosine to c, over all labels and of one, and the mean residual."""
-    means = np.stack([rows[truth == label].mean(axis=0) for label in range(rows.shape[1])])
-    lengths, own = np.linalg.norm(means, axis=1), np.eye(len(means), dtype=bool)[truth]
-    along = rows @ (means / lengths[:, None]).T
-    rho = (rows - along * np.diag(means) / lengths).clip(0, 1)
-    cosines = along / np.linalg.norm(rows, axis=1)[:, None]
-    lowest = min(np.median(c[of]) for c, of in zip(cosines.T, own.T, strict=True))
-    highest = max(np.median(c[~of]) for c, of in zip(cosines.T, own.T, strict=True))
+    own = np.eye(rows.shape[1], dtype=bool)[truth]
+    sums = own.T @ rows
+    c, lengths = sums[truth] - rows, np.linalg.norm(rows, axis=1)  # c is up to a factor
+    cosines = rows @ (sums / np.linalg.norm(sums, axis=1)[:, None]).T / lengths[:, None]
+    along = (rows * c).sum(axis=1) / np.linalg.norm(c, axis=1)
+    cosines[own] = along / lengths
+    rho = (rows[own] - along * c[own] / np.linalg.norm(c, axis=1)).clip(0, 1)
+    lowest = min(np.median(x[of]) for x, of in zip(cosines.T, own.T, strict=True))
+    highest = max(np.median(x[~of]) for x, of in zip(cosines.T, own.T, strict=True))
     medians = np.median(cosines[own]), lowest, np.median(cosines[~own]), highest
-    return [float(value) for value in (*medians, rho[own].mean())]
+    return [float(value) for value in (*medians, rho.mean())]
 
 
 def audit(rows: Floats, truth: Array, removed: list[int]) -> list[float]:

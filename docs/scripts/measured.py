@@ -147,13 +147,13 @@ class Triangle(Removal):
 
 @cache
 def outputs() -> RealOutputs:
-    """Give the shipped outputs."""
+    """Return the shipped outputs."""
     return load_cifar10()
 
 
 @cache
 def confidences() -> Rows:
-    """Give the network's confidences, in double precision."""
+    """Return the network's confidences, in double precision."""
     return np.asarray(softmax(outputs().base.astype(np.float64), axis=1))
 
 

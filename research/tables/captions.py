@@ -37,7 +37,7 @@ def _start(start: str | None) -> str:
 
 
 def rows(cells: Cells, from_stored: list[str] | None) -> str:
-    """Say which test images values rest on: all, but for some from stored rows; None is all."""
+    """Name the test images of values: all, but for some from stored rows; None is all."""
     facts = next(iter(cells.values()))
     test, judged = (facts["rows"][name] for name in ("test", "judged"))
     if judged == test:

@@ -79,13 +79,17 @@ def test_the_premise_of_one_network_recomputed_with_plain_code(committed):
     for label in range(100):
         of_label = [row for row, true in zip(rows, truth, strict=True) if true == label]
         mean = [sum(column) / len(of_label) for column in zip(*of_label, strict=True)]
-        square = sum(entry**2 for entry in mean)
         for row, true in zip(rows, truth, strict=True):
-            product = sum(a * b for a, b in zip(row, mean, strict=True))
+            c = mean
+            if true == label:  # the row itself is left out
+                n = len(of_label)
+                c = [(n * m - entry) / (n - 1) for m, entry in zip(mean, row, strict=True)]
+            square = sum(entry**2 for entry in c)
+            product = sum(a * b for a, b in zip(row, c, strict=True))
             cosine = product / math.sqrt(square * sum(entry**2 for entry in row))
             (own if true == label else others)[label].append(cosine)
             if true == label:
-                residuals.append(max(0, row[label] - product * mean[label] / square))
+                residuals.append(max(0, row[label] - product * c[label] / square))
     expected = [
         np.median(np.concatenate(own)),
         min(np.median(of_label) for of_label in own),

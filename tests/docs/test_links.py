@@ -20,7 +20,7 @@ def text_of(page):
 
 
 def anchors(page, on_github):
-    """Give the anchors of a page's headings, as GitHub or as docutils (MyST) makes them."""
+    """Return the anchors of a page's headings, as GitHub or as docutils (MyST) makes them."""
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     headings = [heading.lower() for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
     if on_github:

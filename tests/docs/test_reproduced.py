@@ -39,7 +39,7 @@ def test_the_committed_tables_are_the_scripts(name, found):
 @pytest.mark.slow
 def test_the_committed_verdict_is_the_scripts():
     written = verdict.FILE.read_text(encoding="utf-8")
-    assert written == verdict.table(reproduced.gathered(reproduced.RESULTS))
+    assert written == verdict.table(reproduced.gathered(reproduced.RESULTS), reproduced.RESULTS)
 
 
 def test_the_committed_tables_of_one_network_are_the_scripts(tmp_path):
