@@ -92,9 +92,10 @@ def count(chosen: npt.NDArray[np.bool_]) -> str:
 
 
 def times(source: Source, method: str) -> int:
-    """Return how many times OSR's seconds another method takes at least."""
+    """Return how many times OSR's seconds another method takes at least, without MobileNetV2."""
     seconds, ours = (source(name, "seconds", "total") for name in (method, "osr"))
-    return int((seconds / ours).min())
+    trusted = [architecture != "mobilenet_v2" for _, architecture in NETWORKS]
+    return int((seconds / ours)[trusted].min())
 
 
 def excluding_0(gathered: Gathered, method: str) -> tuple[int, int]:
@@ -219,7 +220,8 @@ def on_others(gathered: Gathered) -> list[Claim]:
     auc, retrained_auc = (ours(method, "attack_auc")[CIFAR10] for method in ("osr", "retrain"))
     return [
         (
-            "[OSR takes less time](../research/tables/time.md) than retraining",
+            "[OSR takes less time](../research/tables/time.md) than retraining "
+            "(MobileNetV2 left out)",
             YES,
             *(f"at least {times(s, 'retrain')} times less" for s in (ours, printed)),
         ),

@@ -81,7 +81,7 @@ KINDS = (
         "images were tested. Over several seeds, OSR's gain on a row is averaged before rows are "
         "drawn; a retrained model whose seed has no OSR is compared with OSR of the first seed. "
         "± is half the range over seeds, which says how much rests on the "
-        "training that happened: neither contains the other. Differences of the values over all "
+        "training: neither contains the other. Differences of the values over all "
         "test images can be others. Intervals that exclude 0 are bold.",
         (Metric("A_R_less", "A_R of OSR less that of", "none", signed),),
     ),

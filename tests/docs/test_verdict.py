@@ -169,8 +169,9 @@ def test_time(table, ours, paper):
         ours("seconds retrain") / ours("seconds osr"),
         paper("retrain", "seconds", "total") / paper("osr", "seconds", "total"),
     )
-    cells = [f"at least {math.floor(ratio.min())} times less" for ratio in ratios]
-    assert table["OSR takes less time than retraining"][1:] == cells
+    trusted = [architecture != "mobilenet_v2" for _, architecture in TITLES]
+    cells = [f"at least {math.floor(ratio[trusted].min())} times less" for ratio in ratios]
+    assert table["OSR takes less time than retraining (MobileNetV2 left out)"][1:] == cells
 
 
 def test_other_methods(table, ours, paper):
