@@ -26,10 +26,8 @@ def even(task: Task) -> Outcome:
 
 def finetuned(task: Task) -> Outcome:
     """Train the base model for an epoch on a few images of retained labels."""
-    model, images = (
-        task.base.model,
-        task.train_images.sample_per_label(task.retained, 20, task.seed),
-    )
+    model = task.base.model
+    images = task.train_images.sample_per_label(task.retained, 20, task.seed)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
     for rows in torch.randperm(len(images), device=task.device).split(32):
         loss = F.cross_entropy(model(as_input(images.pixels[rows])), images.labels[rows])
