@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from research.plugins import load_plugin
 from unlabel import UnlabelError
 
 
@@ -28,9 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     several: dict[str, Any] = {"action": "append", "default": []}  # the option may be repeated
     add = run.add_argument
-    add("--suite", default="quick", metavar="paper|quick", help="quick takes a minute on a laptop")
-    add("--study", **several, metavar="SET/MODEL", help="what to run in place of a suite")
-    add("--plugin", **several, type=Path, metavar="FILE.py", help="registers methods, sets, models")
+    choice = run.add_mutually_exclusive_group().add_argument
+    choice("--suite", default="quick", metavar="paper|quick", help="quick: a minute on a laptop")
+    choice("--study", **several, metavar="SET/MODEL", help="what to run in place of a suite")
     add("--forget", **several, metavar="LABELS", help="F1, F2, ... in place of the set's: 0,4")
     add("--seeds", metavar="SEEDS", help="in place of the suite's: 0,1")
     add("--only", **several, metavar="SET/MODEL/F", help="cells to run: cifar10/resnet18/F2")
@@ -43,28 +44,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     tables.add_argument("results", type=Path, help="the folder that run --out wrote")
     tables.add_argument("--out", type=Path, help="the folder for the tables; default: RESULTS")
+    for each in (run, tables):
+        of_files = {"type": Path, "metavar": "FILE.py", "help": "registers methods, sets, models"}
+        each.add_argument("--plugin", **several | of_files)
     options = vars(parser.parse_args(arguments))
     command = _run if options.pop("command") == "run" else _tables
     try:
+        for file in options.pop("plugin"):
+            load_plugin(file)
         sys.exit(command(options))
     except ModuleNotFoundError as error:
-        print(
-            f"Error: {error.name} is not installed: pip install -e '.[research]'.",
-            file=sys.stderr,
-        )
-        sys.exit(2)
+        trouble = f"{error.name} is not installed: pip install -e '.[research]'."
     except UnlabelError as error:
-        print(f"Error: {error.problem}", file=sys.stderr)  # which may begin with a path
-        sys.exit(2)
+        trouble = error.problem  # which may begin with a path
+    print(f"Error: {trouble}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _run(options: dict[str, Any]) -> int:
-    from research.plugins import load_plugin
     from research.runner import report_failures, run_studies
     from research.suites import chosen
 
-    for file in options.pop("plugin"):
-        load_plugin(file)
     studies = chosen(*(options.pop(name) for name in ("suite", "study", "forget", "seeds")))
     return report_failures(run_studies(studies, **options))
 

@@ -18,9 +18,10 @@ from unlabel import UnlabelError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to, and rename it once it is complete."""
+    """Yield a path beside `path`, in a folder that is made, and rename it once it is complete."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield part
         part.replace(path)
     except OSError as error:
@@ -40,7 +41,6 @@ def write_json(path: Path, facts: Any, *, sort_keys: bool = False) -> None:
     text = json.dumps(
         facts, indent=1, sort_keys=sort_keys, allow_nan=False, default=np.generic.item
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
 

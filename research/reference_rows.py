@@ -236,14 +236,11 @@ def by_rounding(task: Task) -> dict[str, Values]:
         left = rows[gone][:, task.retained].sum(axis=1)
         values = {"nothing_left": float((left == 0).mean())}
         for name, full, fitted in (("osr", task.full, osr), ("mask", task.mask, mask)):
-            same = _answers(fitted, rows[gone]) == _answers(full, task.logits[gone])
+            before, after = full.apply(task.logits[gone]), fitted.apply(rows[gone])
+            same = before.argmax(axis=1) == after.argmax(axis=1)
             values[f"same_answer_{name}"] = float(same.mean())
         found[str(decimals)] = values
     return found
-
-
-def _answers(fitted: OutputFilter, rows: Floats) -> Columns:
-    return np.asarray(fitted.apply(rows).argmax(axis=1))
 
 
 def compared(task: Task) -> dict[str, Any]:

@@ -74,7 +74,11 @@ def register_method(name: str, run: Callable[[Task], Outcome], **about: Any) -> 
 
 def register_dataset(name: str, load: Callable[..., ImageSet], **about: Any) -> None:
     """Register a set of images; `about` it are the attributes of `Dataset`."""
-    _add(DATASETS, name, Dataset(load, **about), "set")
+    dataset = Dataset(load, **about)
+    for each in dataset.forget:
+        if not isinstance(each, Sequence) or not all(isinstance(label, int) for label in each):
+            raise UnlabelError(f"The set {name} forgets {each!r}: name sets of labels, [[0, 1]].")
+    _add(DATASETS, name, dataset, "set")
 
 
 def register_model(name: str, build: Callable[[int], nn.Module], **about: Any) -> None:

@@ -156,7 +156,6 @@ class Resources:
 
 def _save_weights(model: nn.Module, file: Path, facts: Facts | None = None) -> None:
     """Write a model's weights whole or not at all, with facts about its training."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     with whole_file(file) as part:
         save_file(tensors, part, metadata={"facts": json.dumps(facts or {})})

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import torch
 
@@ -57,6 +56,8 @@ def run_studies(
     if data is not None and not data.is_dir():
         raise UnlabelError(f"{data} is not a folder: give the one that holds the image sets.")
     pieces = pieces_left(studies, out, only)
+    if not pieces:
+        _say(f"Nothing is left to run: delete the files of a cell in {out} to run it again.")
     in_files = sorted({p.cell.set for p in pieces if DATASETS[p.cell.set].in_files})
     if data is None and in_files:
         raise UnlabelError(
@@ -64,7 +65,10 @@ def run_studies(
             "--data."
         )
     resources = Resources(out, data or Path(), weights, _device(device))
-    _make_folder(out)
+    try:
+        (out / "weights").mkdir(parents=True, exist_ok=True)  # before hours of work
+    except OSError as error:
+        raise cannot_write(out, error) from error
     with nullcontext() if in_files else one_thread():  # sets without files are small
         return run_pieces(pieces, resources)
 
@@ -120,14 +124,16 @@ def run_pieces(pieces: Sequence[Piece], resources: Resources) -> Failures:
             try:
                 with timed(took, "all", resources.device):
                     values = _run_piece(piece, resources)
-            except Exception as error:  # the other pieces can still be run
+            except (Exception, SystemExit) as error:  # the other pieces can still be run
                 is_ours = isinstance(error, UnlabelError)
                 why = str(error) if is_ours else f"{type(error).__name__}: {error}"
                 failed.append((piece, why))
                 _say(f"{piece}: failed: {why}")
             else:
-                done = f"{took['all']:.1f} s ({number} of {len(pieces)})"
-                _say(f"{piece}: {_accuracies(values)}, {done}")
+                first = next(iter(values.values()))
+                parts = [f"{k} {first[k]:.4f}" for k in ("A_R", "A_F") if first[k] is not None]
+                parts.append(f"{took['all']:.1f} s ({number} of {len(pieces)})")
+                _say(f"{piece}: {', '.join(parts)}")
     finally:
         for piece, why in failed:  # only now: a cell may get its file after a method failed
             store_failure(resources.out, piece.cell, piece.method, why)
@@ -157,22 +163,6 @@ def _run_piece(piece: Piece, resources: Resources) -> Values:
     with timed(seconds, "total", task.device):
         outcome = choose(METHODS, piece.method, "method").run(task)
     return store_outcome(resources.out, piece.cell, piece.method, outcome, task, seconds)
-
-
-def _accuracies(values: Values) -> str:
-    first = next(iter(values.values()))
-    shown = {key: first[key] for key in ("A_R", "A_F")}
-    return ", ".join(f"{key} {value:.4f}" for key, value in shown.items() if value is not None)
-
-
-def _make_folder(out: Path) -> None:
-    """Make the folder for the results; check that it is writable before hours of work."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise cannot_write(out, error) from error
 
 
 def _device(name: str) -> torch.device:

@@ -149,10 +149,12 @@ def chosen(
     """
     studies = [*map(_study_of, study)] or [*choose(SUITES, suite, "suite")]
     if forget:
-        removed = tuple(_numbers("--forget", labels) for labels in forget)
+        removed = tuple(tuple(sorted(_numbers("--forget", labels))) for labels in forget)
+        _check_once("--forget", removed)
         studies = [replace(each, forget=removed) for each in studies]
     if seeds is not None:
         own = _numbers("--seeds", seeds)
+        _check_once("--seeds", own)
         studies = [replace(each, seeds=own, retrained_only=()) for each in studies]
     return studies
 
@@ -163,6 +165,11 @@ def _study_of(name: str) -> Study:
     (quick,) = SUITES["quick"]
     recipe = choose(MODELS, architecture, "model").recipe or quick.recipe
     return replace(quick, set=set, architecture=architecture, recipe=recipe)
+
+
+def _check_once(option: str, values: Sequence[Any]) -> None:
+    if len({*values}) < len(values):
+        raise UnlabelError(f"{option} repeats {max(values, key=values.count)}: name each once.")
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

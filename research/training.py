@@ -21,7 +21,7 @@ from research.arrays import Float32s
 from research.augmentation import as_input, mixing, training_inputs
 from research.models import head
 from research.progress import track
-from research.settings import Recipe
+from research.settings import Nhle, Recipe, Unsir
 
 EVALUATION_BATCH = 1000
 
@@ -36,7 +36,7 @@ class Images:
     @classmethod
     def from_tensors(cls, images: Tensor, labels: Tensor, device: torch.device) -> Images:
         """Move images of shape (rows, 3, height, width) to a device."""
-        return cls(images.to(device).permute(0, 2, 3, 1).contiguous(), labels.to(device))
+        return cls(images.to(device).permute(0, 2, 3, 1).contiguous(), labels.to(device).long())
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -107,23 +107,22 @@ def descend(
     loss_of: Callable[[Tensor], Tensor],
     n: int,
     random: torch.Generator,
+    settings: Unsir | Nhle,
     *,
-    batch: int,
     rate: float,
-    momentum: float,
     epochs: int = 1,
-    clip: float | None = None,
 ) -> None:
     """Train a model in place by SGD; `loss_of` takes the rows of a batch, out of `n`."""
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
+    optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=settings.momentum)
     with seeded(random.initial_seed()):  # for dropout
         for _ in range(epochs):
-            for rows in torch.randperm(n, generator=random, device=random.device).split(batch):
+            order = torch.randperm(n, generator=random, device=random.device)
+            for rows in order.split(settings.batch):
                 with autocast(random.device):
                     loss = loss_of(rows)
                 loss.backward()
-                if clip is not None:
-                    nn.utils.clip_grad_norm_(model.parameters(), clip)
+                if settings.clip is not None:
+                    nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
                 optimiser.step()
                 optimiser.zero_grad()
 

@@ -29,7 +29,7 @@ from research.methods import unsir
 from research.resources import Resources
 from research.results import PAPER
 from research.results.collect import full_precision, hardware
-from research.results.files import Facts, Result, read_result, stored_cells, write_result
+from research.results.files import Result, read_result, stored_cells, write_result
 from research.runner import pieces_left, report_failures, run_pieces
 from research.settings import Unsir
 from research.suites import SUITES, Study
@@ -127,15 +127,12 @@ def copy_retrained(study: Study, out: Path) -> None:
         of_study = (cell.set, cell.architecture) == (study.set, study.architecture)
         if of_study and cell.forget != BASE and not cell.file(out, ".json").exists():
             result = read_result(PAPER, cell)
-            logits = {"retrain": result.arrays["retrain"]}
-            write_result(out, Result(cell, _of_retrained(result.facts), logits))
-
-
-def _of_retrained(facts: Facts) -> Facts:
-    kept = {name: value for name, value in facts.items() if name != "condition"}
-    for name in ("failed", "full_precision", "made", "seconds"):
-        kept[name] = {key: value for key, value in facts[name].items() if key == "retrain"}
-    return kept | {"methods": ["retrain"], "config": {"training": facts["config"]["training"]}}
+            facts, logits = result.facts, {"retrain": result.arrays["retrain"]}
+            config = {"training": facts["config"]["training"]}
+            kept = {"methods": ["retrain"], "config": config, "failed": {}}
+            for name in ("full_precision", "made", "seconds"):
+                kept[name] = {"retrain": facts[name]["retrain"]}
+            write_result(out, Result(cell, facts | kept, logits))
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from research.registry import DATASETS, choose
+from unlabel import UnlabelError
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,20 @@ def load_set(name: str, folder: Path) -> ImageSet:
     (torch.Size([1198, 3, 8, 8]), torch.uint8)
     """
     dataset = choose(DATASETS, name, "set")
-    return dataset.load(folder) if dataset.in_files else dataset.load()
+    loaded = dataset.load(folder) if dataset.in_files else dataset.load()
+    train = "train", loaded.train_images, loaded.train_labels
+    for part, images, labels in (train, ("test", loaded.test_images, loaded.test_labels)):
+        kind, shape = images.dtype, (*images.shape,)
+        if kind != torch.uint8 or len(shape) != 4 or shape[1] != 3:
+            raise UnlabelError(
+                f"The {part} images of {name} are {kind} of shape {shape}: return torch.uint8, "
+                "from 0 to 255, of shape (n, 3, height, width)."
+            )
+        if (*labels.shape,) != shape[:1]:
+            raise UnlabelError(f"{name} has {shape[0]} {part} images, but {len(labels)} labels.")
+        if wrong := {*labels.tolist()} - {*range(dataset.labels)}:
+            raise UnlabelError(
+                f"The {part} images of {name} have a label {min(wrong)}: it was registered with "
+                f"the labels 0 to {dataset.labels - 1}."
+            )
+    return loaded

@@ -65,17 +65,7 @@ def finetune(
         return -cross_entropy.clamp(max=math.log(logits.shape[1]))
 
     model.eval()
-    descend(
-        model,
-        loss,
-        len(images),
-        random,
-        batch=settings.batch,
-        rate=settings.rate,
-        momentum=settings.momentum,
-        epochs=epochs,
-        clip=settings.clip,
-    )
+    descend(model, loss, len(images), random, settings, rate=settings.rate, epochs=epochs)
 
 
 def mask_head(model: nn.Module, removed: Labels) -> None:

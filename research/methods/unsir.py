@@ -10,7 +10,6 @@ Adam, which impairs and repairs far worse.
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (its name everywhere)
@@ -115,7 +114,7 @@ def impair(
         return F.cross_entropy(model(inputs[pool[rows]]), labels[pool[rows]])
 
     model.train()
-    descend(model, loss, len(pool), random, rate=settings.impair_rate, **_shared(settings))
+    descend(model, loss, len(pool), random, settings, rate=settings.impair_rate)
 
 
 def _copies(noise_rows: Tensor, n_retained: int, settings: Unsir) -> Tensor:
@@ -135,8 +134,4 @@ def repair(model: nn.Module, retained: Images, settings: Unsir, random: torch.Ge
 
     model.train()
     rate, epochs = settings.repair_rate, settings.repair_epochs
-    descend(model, loss, len(retained), random, rate=rate, epochs=epochs, **_shared(settings))
-
-
-def _shared(settings: Unsir) -> dict[str, Any]:
-    return {"batch": settings.batch, "momentum": settings.momentum, "clip": settings.clip}
+    descend(model, loss, len(retained), random, settings, rate=rate, epochs=epochs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +74,16 @@ def store_outcome(
 
 def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, Floats]:
     """Return the logits to store, if all rows of the outcome are what the tables need."""
-    if not isinstance(outcome, Outcome):
-        raise UnlabelError(f"The method {method} returned {outcome!r:.50} and no Outcome.")
-    logits = outcome.logits
-    if logits is None:
-        smallest = metrics.EPSILON
-        logits = {n: np.log(np.maximum(p, smallest)) for n, p in outcome.confidences.items()}
+    if not isinstance(outcome, Outcome) or not outcome.confidences:
+        raise UnlabelError(
+            f"The method {method} returned {outcome!r:.50} and no Outcome with confidences."
+        )
+    logits, seconds = outcome.logits or {}, outcome.seconds
+    each = seconds.values() if isinstance(seconds, Mapping) else [None]
+    if not all(isinstance(value, Real) and 0 <= value < math.inf for value in each):
+        raise UnlabelError(
+            f"The seconds of {method} are {seconds!r:.50}: return finite numbers by component."
+        )
     if outcome.filter is not None and method != "osr":
         raise UnlabelError(
             f"The method {method} returned a filter, which osr alone stores: return confidences."
@@ -100,15 +106,19 @@ def _checked_logits(method: str, outcome: Outcome, task: Task) -> Mapping[str, F
                     "columns."
                 )
             if not np.isfinite(rows).all():
-                raise UnlabelError(f"The {kind} of {name} are not finite: its training diverged.")
+                why = ": its training diverged" if kind == "logits" else ""
+                raise UnlabelError(f"The {kind} of {name} are not finite{why}.")
             if np.abs(rows).max() > LARGEST:
                 raise UnlabelError(
                     f"The {kind} of {name} reach {np.abs(rows).max():g}, which float16 lacks: "
                     f"return none beyond {LARGEST:,.0f}."
                 )
     for name, rows in outcome.confidences.items():
-        if rows.min() < -ROUNDING or np.abs(rows.sum(axis=1) - 1).max() > ROUNDING:
+        if rows.min() < -ROUNDING or abs(rows.sum(1, float) - 1).max() > ROUNDING:
             raise UnlabelError(f"The confidences of {name} are no probabilities of sum 1.")
+    if outcome.logits is None:
+        smallest = np.float64(metrics.EPSILON)  # float16 would round it to 0
+        return {n: np.log(np.maximum(p, smallest)) for n, p in outcome.confidences.items()}
     return logits
 
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from research.files import cannot_write, whole_file
+from research.files import whole_file
 from research.tables import captions
 from research.tables.aggregate import Gathered, gather
 from research.tables.kinds import KINDS
@@ -33,10 +33,6 @@ def write_tables(results: Path, out: Path) -> str:
     """
     gathered = gather(results)
     texts = {"tables.md": markdown(gathered), "tables.csv": tidy(gathered)}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(out, error) from error
     for name, text in texts.items():
         with whole_file(out / name) as part:
             part.write_text(text, encoding="utf-8")

@@ -122,6 +122,8 @@ def test_tables_of_outside_results_need_no_plugin(tmp_path, plugin, registries):
     assert "| always the first | .5000 |" in titled[1]
     assert "stripes, flat" in untitled
     assert "| first | .5000 |" in untitled
+    again = research("tables", tmp_path, "--plugin", plugin)
+    assert again == titled
 
 
 def test_labels_and_seeds_of_ones_own(tmp_path, plugin, registries):
@@ -175,6 +177,9 @@ def test_methods_from_outside_run_on_the_cells_of_a_suite(tmp_path, plugin, monk
         (["--forget", "0,1,2,3"], "0,1,2,3 are all labels of stripes"),
         (["--forget", "0;1"], "--forget 0;1 has to be numbers with commas"),
         (["--forget", ""], "--forget .*has to be numbers"),
+        (["--forget", "0,1", "--forget", "1,0"], r"--forget repeats \(0, 1\): name each once"),
+        (["--seeds", "3,0,3"], "--seeds repeats 3"),
+        (["--suite", "paper"], "not allowed with argument"),
         (["--seeds", "one"], "--seeds one has to be numbers"),
         (["--only", "F7"], "No cell matches 'F7'"),
     ],
@@ -200,6 +205,8 @@ def test_a_mistake_gets_one_sentence(tmp_path, plugin, options, words):
             METHOD.replace("mine", "linear_filtration_zeroing"),
             "There is a method 'linear_f.* already",
         ),
+        ("raise SystemExit(0)\n", "line 1: SystemExit: 0"),
+        (PLUGIN.replace("[[2, 0]]", "[2, 0]"), r"stripes forgets 2: name sets of labels"),
         (METHOD + METHOD, r"line 4: There is a method 'mine' already"),
         (METHOD.replace("mine", "my/own"), "'my/own' needs a name of letters, digits, _ and -"),
         (METHOD.replace("{})", "{}, cost=1)"), r"line 2: TypeError.*'cost'"),
@@ -213,21 +220,57 @@ def test_a_plugin_that_does_not_load_gets_one_sentence(tmp_path, text, words):
     assert_one_sentence(run(tmp_path / "out", file), words)
 
 
+@pytest.mark.parametrize(("name", "why"), [("no.py", "No such file"), ("folder", "Is a dir")])
+def test_a_plugin_of_a_relative_path_that_is_no_file_is_named(tmp_path, monkeypatch, name, why):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert_one_sentence(run(tmp_path / "out", name), f"^Error: {name} could not be read: {why}")
+
+
 def assert_one_sentence(ran, words):
     code, _, errors = ran
     assert code == 2
     assert re.search(words, errors)
-    assert len(errors.splitlines()) == 1
+    assert len(errors.partition("usage:")[0].splitlines()) <= 1
+
+
+def test_float16_confidences_are_stored_with_their_zeros(tmp_path, plugin):
+    plugin.write_text(PLUGIN.replace("numpy()]})", "numpy()].astype(np.float16)})"))
+    code, _, errors = run(tmp_path, plugin, "--study", "stripes/flat")
+    assert code == 0, errors
+    stored = doors.stored(tmp_path, stored_cells(tmp_path)[1]).arrays["truth"]
+    assert {*stored.max(axis=1), *stored.min(axis=1)} == {0, np.float16(-27.625)}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("images[:60]", "images[:60] / 255"), r"train images of stripes are torch\.float32 of"),
+        (("images[60:]", "images[60:, :1]"), r"test images .* shape \(20, 1, 8, 8\): return"),
+        (("labels[:60]", "labels[:59]"), "has 60 train images, but 59 labels"),
+        (("labels[60:]", "labels[60:] + 1"), "test images of stripes have a label 4: it was"),
+        (("labels[60:]", "labels[60:] + 0.5"), r"have a label 0\.5: it was"),
+    ],
+)
+def test_a_set_that_is_not_what_it_says_fails_in_one_sentence(tmp_path, plugin, change, words):
+    plugin.write_text(PLUGIN.replace(*change))
+    code, _, errors = run(tmp_path, plugin, "--study", "stripes/flat")
+    assert code == 1
+    assert re.search(f"^Failed: stripes/flat/s0/F0 base, .*{words}", errors, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
         ("[0.5]", r"The method truth returned \[0\.5\] and no Outcome"),
+        ("Outcome({})", "returned Outcome.* and no Outcome with confidences"),
+        ("__import__('sys').exit(3)", "SystemExit: 3"),
+        ('Outcome({"truth": np.eye(4)[[0] * 20]}, seconds=0.5)', "seconds of truth are 0.5"),
+        ('Outcome({"truth": np.eye(4)[[0] * 20]}, {"fit": -1.0})', "seconds .* finite numbers"),
         ('Outcome({"true": np.eye(4)})', "returned an output true: name it truth"),
         ('Outcome({"truth": np.eye(4)})', r"shape \(4, 4\): return one row for each of the 20"),
         ('Outcome({"truth": np.ones((20, 3))})', r"shape \(20, 3\).* with 4 or 2 columns"),
-        ('Outcome({"truth": np.full((20, 4), np.nan)})', "of truth are not finite"),
+        ('Outcome({"truth": np.full((20, 4), np.nan)})', r"confidences of truth are not finite\.$"),
         ('Outcome({"truth": np.ones((20, 4))})', "of truth are no probabilities"),
         (
             'Outcome({"truth": np.eye(4)[[0] * 20]}, logits={"truth": np.full((20, 4), -7e4)})',

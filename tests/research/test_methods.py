@@ -210,14 +210,13 @@ def test_noise_and_images_go_through_unsir_in_order(task, monkeypatch):
 
 def test_impairing_and_repairing_have_rates_and_epochs_of_their_own(task, monkeypatch):
     calls = []
-    monkeypatch.setattr(unsir, "descend", lambda *_, **given: calls.append(given))
-    shared = {"batch": 7, "momentum": 0.125, "clip": 2.0}
+    monkeypatch.setattr(unsir, "descend", lambda *given, **rest: calls.append((given[4], rest)))
     own = {"impair_rate": 0.5, "repair_rate": 0.25, "repair_epochs": 3}
-    settings, retained = replace(UNSIR, **shared, **own), task.train_images.at(torch.arange(3))
+    settings, retained = replace(UNSIR, **own), task.train_images.at(torch.arange(3))
     noise, labels = torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64)
     unsir.impair(Corner(), noise, labels, retained, settings, generator(0))
     unsir.repair(Corner(), retained, settings, generator(0))
-    assert calls == [{"rate": 0.5, **shared}, {"rate": 0.25, "epochs": 3, **shared}]
+    assert calls == [(settings, {"rate": 0.5}), (settings, {"rate": 0.25, "epochs": 3})]
 
 
 def test_only_retained_labels_repair(task):

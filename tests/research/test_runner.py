@@ -117,9 +117,10 @@ def test_a_cell_holds_all_inputs_of_the_tables(finished):
     assert found == pytest.approx(expected, abs=0.01)
 
 
-def test_finished_work_is_not_repeated(finished, ran):
+def test_finished_work_is_not_repeated(finished, ran, capsys):
     assert doors.run_study(finished[0], "F1") == {}
     assert ran == []
+    assert capsys.readouterr().err.startswith("Nothing is left to run: delete the files of a cell")
 
 
 def test_each_method_records_the_machine_it_ran_on(finished, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import doors
-from research.settings import Recipe, Strong
+from research.settings import Recipe, Strong, Unsir
 from research.training import (
     Images,
     _one_cycle,
@@ -90,9 +90,13 @@ def test_descent_depends_on_its_generator_alone():
     def descended(seed):
         model = torch.nn.Sequential(torch.nn.Linear(8, 1, bias=False), torch.nn.Dropout(0.5))
         torch.nn.init.ones_(model[0].weight)
-        settings = {"batch": 2, "rate": 0.1, "momentum": 0.0}
+        settings = Unsir(batch=2, momentum=0.0)
         inputs, random = torch.eye(8), generator(seed)
-        descend(model, lambda rows: model(inputs[rows]).square().sum(), 8, random, **settings)
+
+        def loss(rows):
+            return model(inputs[rows]).square().sum()
+
+        descend(model, loss, 8, random, settings, rate=0.1)
         return model[0].weight.detach()
 
     first = descended(0)
@@ -110,8 +114,8 @@ def test_descent_takes_one_bounded_step_per_batch():
         seen.append(rows)
         return 1e6 * model(torch.ones(len(rows), 2)).sum()
 
-    settings = {"batch": 4, "rate": 0.01, "momentum": 0.0, "epochs": 2, "clip": 1.0}
-    descend(model, loss, 10, generator(0), **settings)
+    settings = Unsir(batch=4, momentum=0.0, clip=1.0)
+    descend(model, loss, 10, generator(0), settings, rate=0.01, epochs=2)
     after = torch.cat([part.detach().flatten() for part in model.parameters()])
     assert [len(rows) for rows in seen] == [4, 4, 2] * 2
     assert sorted(torch.cat(seen[:3]).tolist()) == list(range(10))
