@@ -47,7 +47,9 @@ NOT_RUN = {
     "docs/research/frozen-features.md": [
         "it needs the images of the faces, and takes a quarter of an hour."
     ],
-    "docs/research/reproduction.md": ["it reads the outputs of a checkout, and takes less than a minute."],
+    "docs/research/reproduction.md": [
+        "it reads the outputs of a checkout, and takes less than a minute."
+    ],
     "docs/research/unsir.md": ["it needs a GPU and the image sets."],
 }
 OPTIONAL = (
