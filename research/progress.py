@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,7 +18,7 @@ def track(items: Iterable[T], text: str, total: int) -> Iterable[T]:
     >>> list(track(range(3), "Training", total=3))
     [0, 1, 2]
     """
-    if not sys.stderr.isatty():  # also on machines without rich
+    if not sys.stderr.isatty() or find_spec("rich") is None:
         return items
     from rich.console import Console
     from rich.progress import track as with_bar

@@ -1,4 +1,4 @@
-"""Registers a method, a set and a model, for `python -m research run --plugin`."""
+"""Registers two methods, a set and a model, for `python -m research run --plugin`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from research.augmentation import as_input
 from research.datasets import ImageSet
 from research.settings import Recipe
 from research.task import Outcome, Task
-from research.training import logits_of
+from research.training import generator, logits_of
 
 
 def even(task: Task) -> Outcome:
@@ -29,7 +29,8 @@ def finetuned(task: Task) -> Outcome:
     model = task.base.model
     images = task.train_images.sample_per_label(task.retained, 20, task.seed)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
-    for rows in torch.randperm(len(images), device=task.device).split(32):
+    random = generator(task.seed, task.device)
+    for rows in torch.randperm(len(images), generator=random, device=task.device).split(32):
         loss = F.cross_entropy(model(as_input(images.pixels[rows])), images.labels[rows])
         loss.backward()
         optimiser.step()
@@ -38,7 +39,7 @@ def finetuned(task: Task) -> Outcome:
 
 
 def turned_digits() -> ImageSet:
-    """Return scikit-learn's digits, upright (labels 0 to 9) and on their side (10 to 19)."""
+    """Return the digits, upright (labels 0 to 9) and on their side (10 to 19)."""
     digits = load_digits()
     upright = torch.from_numpy(digits.images * (255 / 16)).byte()
     grey = torch.cat([upright, upright.rot90(dims=(1, 2))])
